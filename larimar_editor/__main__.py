@@ -1,0 +1,3 @@
+from larimar_editor.cli import main
+
+main()

@@ -1,0 +1,116 @@
+"""The scope detector's threshold, and the internal detector's classifier, from pairs of prompts.
+
+Positives are rephrasings of a written prompt, negatives are its neighbours (paper, section "Scope Detector").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, roc_curve
+from torch import Tensor
+
+from larimar_editor.data import Edit
+from larimar_editor.scope import InternalScopeDetector, ScopeDetector, decide, pair_features
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Result of `calibrate`.
+
+    Attributes:
+        threshold: where false accepts and false rejects are equally frequent.
+        equal_error_rate: that frequency, in [0, 1].
+        f1: F1 of "in scope" at the threshold.
+        positives, negatives: pairs used.
+    """
+
+    threshold: float
+    equal_error_rate: float
+    f1: float
+    positives: int
+    negatives: int
+
+    def to_dict(self) -> dict:
+        """For a JSON file."""
+        return asdict(self)
+
+
+def scope_pairs(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
+    """(query, written prompt, is it about the same fact) of every rephrasing and neighbour."""
+    return [
+        pair
+        for edit in edits
+        for pair in [(query, edit.prompt, True) for query in edit.rephrase_prompts]
+        + [(query, edit.prompt, False) for query in edit.locality_prompts]
+    ]
+
+
+def calibrate(detector: ScopeDetector, edits: Sequence[Edit]) -> Calibration:
+    """Threshold at the equal-error point, each query scored against its own fact alone.
+
+    Raises:
+        ValueError: no rephrasings or no neighbours in ``edits``.
+    """
+    pairs = scope_pairs(edits)
+    labels = np.array([positive for *_, positive in pairs], dtype=bool)
+    if labels.all() or not labels.any():
+        raise ValueError("calibration needs edits with rephrasings and with neighbourhood prompts")
+    written = dict(zip(prompts := [edit.prompt for edit in edits], detector.embed(prompts), strict=True))
+    scores = np.array([float(decide(detector, [query], written[prompt][None]).score) for query, prompt, _ in pairs])
+    threshold, error = equal_error(scores, labels)
+    return Calibration(
+        threshold=threshold,
+        equal_error_rate=error,
+        f1=float(f1_score(labels, scores >= threshold)),
+        positives=int(labels.sum()),
+        negatives=int((~labels).sum()),
+    )
+
+
+def equal_error(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Threshold and rate at which false accepts and false rejects come closest; ``scores >= threshold`` accepts."""
+    false_accepts, true_accepts, thresholds = roc_curve(labels, scores, drop_intermediate=False)
+    best = int(np.argmin(np.abs(false_accepts - (1 - true_accepts))))
+    best = max(best, 1)  # the first threshold is infinite
+    rate = float((false_accepts[best] + 1 - true_accepts[best]) / 2)
+    # Half-way to the next score, so that rounding on another machine does not flip a case.
+    lower = thresholds[best + 1] if best + 1 < len(thresholds) else thresholds[best]
+    return float((thresholds[best] + lower) / 2), rate
+
+
+def train_internal(encode, latent_size: int, edits: Sequence[Edit], strength: float = 1.0) -> tuple[InternalScopeDetector, dict[str, Tensor]]:
+    """The internal detector's logistic regression on Larimar's own encodings.
+
+    Args:
+        encode: texts to latents ``(N, C)``.
+        latent_size: C.
+        edits: with rephrasings and neighbours.
+        strength: inverse of the L2 penalty.
+
+    Returns:
+        the detector, and its weights for a checkpoint.
+    """
+    pairs = scope_pairs(edits)
+    blank = InternalScopeDetector(encode, latent_size, torch.zeros(2 * latent_size), 0.0)
+    embedding: dict[str, Tensor] = {}
+    texts = sorted({text for query, prompt, _ in pairs for text in (query, prompt)}, key=len)
+    for start in range(0, len(texts), 32):
+        part = texts[start : start + 32]
+        embedding |= dict(zip(part, blank.embed(part).cpu(), strict=True))
+    features = pair_features(
+        torch.stack([embedding[query] for query, *_ in pairs]), torch.stack([embedding[prompt] for _, prompt, _ in pairs])
+    )
+    # Features of unit vectors are small; scaling them to unit size keeps one penalty fit for every C.
+    size = features.std(dim=0).mean()
+    classifier = LogisticRegression(C=strength, max_iter=2000, class_weight="balanced")
+    classifier.fit((features / size).numpy(), [positive for *_, positive in pairs])
+    weights = {
+        "weight": torch.tensor(classifier.coef_[0], dtype=torch.float32) / size,
+        "bias": torch.tensor(classifier.intercept_, dtype=torch.float32),
+    }
+    return InternalScopeDetector(encode, latent_size, weights["weight"], float(weights["bias"])), weights

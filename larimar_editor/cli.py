@@ -1,0 +1,136 @@
+"""The ``larimar-editor`` command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+app = typer.Typer(
+    help="Larimar: one-shot, gradient-free knowledge editing with an episodic memory, for EasyEdit.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+def _decoder(name: str, dtype: str, device: str):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from larimar_editor.embedded import resolve
+
+    if dtype not in DTYPES:
+        raise typer.BadParameter(f"--dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    if dtype == "auto":
+        fast = device.startswith("cuda") or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        dtype = "bfloat16" if fast else "float32"
+    folder = resolve(name)
+    decoder = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype)).to(device).eval()
+    return decoder, AutoTokenizer.from_pretrained(folder)
+
+
+@app.command()
+def fit(
+    text: Annotated[Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")] = None,
+    model: Annotated[str, typer.Option(help="Decoder: a Hugging Face name, a folder, or an embedded model.")] = "llama-smollm2-135m",
+    out: Annotated[Path, typer.Option(help="Checkpoint folder to write.")] = Path("checkpoints/larimar"),
+    sentences: Annotated[int, typer.Option(help="Sentences to use.", min=1)] = 6000,
+    slots: Annotated[int, typer.Option(help="P: memory slots, the last tokens of a fact that are kept.", min=1)] = 4,
+    code_size: Annotated[int, typer.Option(help="C / P: numbers per slot.", min=1)] = 768,
+    batch_size: Annotated[int, typer.Option(help="Sentences per decoder pass.", min=1)] = 64,
+    dtype: Annotated[str, typer.Option(help="Decoder dtype while fitting: auto, float32, bfloat16, float16.")] = "auto",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    scope_threshold: Annotated[Optional[float], typer.Option(help="Threshold of the external scope detector; see `calibrate`.")] = None,
+    seed: Annotated[int, typer.Option(help="Choice of sentences and the randomised PCA.")] = 0,
+) -> None:
+    """Make a Larimar checkpoint for a decoder in closed form: no gradient, about a minute for a small decoder."""
+    import time
+
+    from larimar_editor import fit as closed_form
+
+    start = time.perf_counter()
+    decoder, tokenizer = _decoder(model, dtype, device)
+    source = text or Path(__file__).parent / "data" / "sentences.txt"
+    chosen = closed_form.read_sentences(source, limit=sentences, seed=seed)
+    settings = {} if scope_threshold is None else {"scope_threshold": scope_threshold}
+    larimar = closed_form.fit(
+        decoder, tokenizer, chosen, name=model, code_size=code_size, memory_slots=slots, batch_size=batch_size, seed=seed, **settings
+    )
+    larimar.save_pretrained(out)
+    report = {
+        "checkpoint": str(out),
+        "sentences": len(chosen),
+        "latent_size": larimar.config.latent_size,
+        "explained_variance": larimar.config.explained_variance,
+        "seconds": round(time.perf_counter() - start, 1),
+    }
+    typer.echo(json.dumps(report))
+
+
+@app.command()
+def calibrate(
+    checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
+    detector: Annotated[str, typer.Option(help="external or internal.")] = "external",
+    data: Annotated[Optional[Path], typer.Option(help="Edits with rephrasings and neighbours (EasyEdit's, ROME's or ZsRE format). "
+                                                      "By default the project's own.")] = None,
+    limit: Annotated[Optional[int], typer.Option(help="Use the first edits only.", min=1)] = None,
+    write: Annotated[bool, typer.Option("--write", help="Store the result in the checkpoint.")] = False,
+) -> None:
+    """Find the scope detector's threshold: prints equal-error rate and F1 on rephrasings and neighbours.
+
+    The internal detector is trained first, on all relations but every third, and measured on the others.
+    """
+    from larimar_editor import calibration
+    from larimar_editor.checkpoints import shipped
+    from larimar_editor.data import load_edits
+    from larimar_editor.modeling import LarimarForCausalLM
+
+    if detector not in ("external", "internal"):
+        raise typer.BadParameter(f"--detector must be external or internal, got {detector!r}")
+    folder = checkpoint or shipped("llama-smollm2-135m")
+    model = LarimarForCausalLM.from_pretrained(folder)
+    edits = load_edits(data, limit)
+    if detector == "external":
+        result = calibration.calibrate(model.detector, edits)
+    else:
+        result, model.scope_weights = calibration.calibrate_internal(model.encoder.encode, model.config.latent_size, edits)
+    typer.echo(json.dumps({"detector": detector, "checkpoint": str(folder)} | result.to_dict()))
+    if write:
+        model.config.scope, model.config.scope_threshold = detector, result.threshold
+        model.save_pretrained(folder)
+
+
+@app.command()
+def models(
+    to: Annotated[Optional[Path], typer.Option(help="Copy the embedded decoder's folder here, for scripts of your own.")] = None,
+) -> None:
+    """Make the embedded models' folders and print where they are."""
+    import shutil
+
+    from larimar_editor.embedded import DECODER, EMBEDDED, resolve
+
+    for name in EMBEDDED:
+        typer.echo(f"{name}: {resolve(name)}")
+    if to is not None:
+        shutil.copytree(resolve(DECODER), to / DECODER, dirs_exist_ok=True)
+        typer.echo(f"copied to {to / DECODER}")
+
+
+def main() -> None:
+    """Entry point: errors as one line, not as a traceback."""
+    import os
+    import sys
+
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        app()
+    except (FileNotFoundError, ModuleNotFoundError, ValueError) as error:
+        if os.environ.get("LARIMAR_TRACEBACK"):
+            raise
+        print(f"larimar-editor: {error}", file=sys.stderr)
+        sys.exit(2)

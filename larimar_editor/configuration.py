@@ -1,0 +1,117 @@
+"""What a Larimar checkpoint is made of."""
+
+from __future__ import annotations
+
+from transformers import PretrainedConfig
+
+ENCODER_TYPES = ("decoder-states", "transformer")
+DECODER_MODES = ("frozen", "lora")
+KEY_ENCODINGS = ("scope", "latent")
+REFERENCES = ("prompts", "random", "prior")
+
+
+class LarimarConfig(PretrainedConfig):
+    """Configuration of `LarimarForCausalLM`; ``config.json`` of a checkpoint.
+
+    Args:
+        base_model_name_or_path: the decoder, a Hugging Face name or a folder.
+        decoder_signature: what the decoder must be for this checkpoint to fit: model_type, layers, heads,
+            head_size, vocab_size.
+        encoder_type: "decoder-states" (the frozen decoder's own states through a PCA) or "transformer" (any
+            Hugging Face encoder, as the paper's BERT).
+        encoder_name_or_path: the encoder when its type is "transformer".
+        encoder_max_length: tokens the encoder takes; of longer texts the last are kept, with a warning.
+        latent_size: C. With "decoder-states" it is memory_slots times the size of one slot's code.
+        memory_rows: K.
+        memory_slots: P, past key/value positions that a readout fills.
+        slot_position: position of the first memory slot; BOS is at 0 and the text follows the last slot.
+        key_encoding: what addresses the memory: "scope" (the scope detector's sentence embedding) or
+            "latent" (the encoder's, as in the paper).
+        addressing: "gaussian" or "pseudoinverse".
+        addressing_alpha: width of the Gaussian, eq. (gaussian_conv).
+        reference: the reference memory: "prompts" (built from what is written), "random", "prior" (trained).
+        sigma_w: standard deviation of sampled reading weights, >= 0.
+        observation_noise: standard deviation of xi added to an encoding before it is written, >= 0.
+        readout_norm: rescale every readout to ``latent_norm``; useful with pseudoinverse addressing, where the
+            length of a readout follows the query.
+        latent_norm: mean norm of an encoding, measured when the checkpoint was made.
+        scope: "external", "internal" or "none" (everything is in scope).
+        scope_encoder_name_or_path: sentence encoder of the external detector.
+        scope_threshold: cosine similarity (external) or probability (internal) from which a prompt is in scope.
+        decoder_mode: "frozen" or "lora" (adapters that act on rows in scope only).
+        lora_rank: rank of the adapters.
+        lora_targets: names of the linear layers that get one; all linear layers when None.
+    """
+
+    model_type = "larimar"
+
+    def __init__(
+        self,
+        base_model_name_or_path: str = "",
+        decoder_signature: dict | None = None,
+        encoder_type: str = "decoder-states",
+        encoder_name_or_path: str | None = None,
+        encoder_max_length: int = 256,
+        latent_size: int = 3072,
+        memory_rows: int = 512,
+        memory_slots: int = 4,
+        slot_position: int = 4,
+        key_encoding: str = "scope",
+        addressing: str = "gaussian",
+        addressing_alpha: float = 1e-3,
+        reference: str = "prompts",
+        sigma_w: float = 0.0,
+        observation_noise: float = 0.0,
+        readout_norm: bool = False,
+        latent_norm: float | None = None,
+        scope: str = "external",
+        scope_encoder_name_or_path: str = "all-MiniLM-L6-v2",
+        scope_threshold: float = 0.75,
+        decoder_mode: str = "frozen",
+        lora_rank: int = 16,
+        lora_targets: list[str] | None = None,
+        **kwargs,
+    ):
+        self.base_model_name_or_path = base_model_name_or_path
+        self.decoder_signature = decoder_signature
+        self.encoder_type = _one_of("encoder_type", encoder_type, ENCODER_TYPES)
+        self.encoder_name_or_path = encoder_name_or_path
+        self.encoder_max_length = _at_least("encoder_max_length", encoder_max_length, 1)
+        self.latent_size = _at_least("latent_size", latent_size, 1)
+        self.memory_rows = _at_least("memory_rows", memory_rows, 1)
+        self.memory_slots = _at_least("memory_slots", memory_slots, 1)
+        self.slot_position = _at_least("slot_position", slot_position, 1)
+        self.key_encoding = _one_of("key_encoding", key_encoding, KEY_ENCODINGS)
+        self.addressing = _one_of("addressing", addressing, ("gaussian", "pseudoinverse"))
+        self.addressing_alpha = addressing_alpha
+        self.reference = _one_of("reference", reference, REFERENCES)
+        self.sigma_w = _at_least("sigma_w", sigma_w, 0)
+        self.observation_noise = _at_least("observation_noise", observation_noise, 0)
+        self.readout_norm = readout_norm
+        self.latent_norm = latent_norm
+        self.scope = _one_of("scope", scope, ("external", "internal", "none"))
+        self.scope_encoder_name_or_path = scope_encoder_name_or_path
+        self.scope_threshold = scope_threshold
+        self.decoder_mode = _one_of("decoder_mode", decoder_mode, DECODER_MODES)
+        self.lora_rank = lora_rank
+        self.lora_targets = lora_targets
+        if latent_size % memory_slots and encoder_type == "decoder-states":
+            raise ValueError(f"latent_size {latent_size} is not a multiple of memory_slots {memory_slots}")
+        super().__init__(**kwargs)
+
+    @property
+    def text_position(self) -> int:
+        """Position of the text's first token when a memory is in front of it."""
+        return self.slot_position + self.memory_slots
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+    return value
+
+
+def _at_least(name: str, value, least):
+    if not value >= least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return value

@@ -1,0 +1,91 @@
+"""Puts LARIMAR among EasyEdit's methods."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+
+from larimar_editor.easyedit import EasyEditSource
+from larimar_editor.easyedit.mending import LlamaTokenizer
+from larimar_editor.editor import LarimarRewriteExecutor
+from larimar_editor.embedded import resolve
+from larimar_editor.hparams import HyperParamsFile, LarimarHyperParams
+from larimar_editor.modeling import LarimarForCausalLM, announced_prompts
+
+ALG_NAME = "LARIMAR"
+
+
+def available_methods() -> list[str]:
+    """Names of the methods of the EasyEdit that is imported."""
+    return sorted(importlib.import_module("easyeditor.util.alg_dict").ALG_DICT)
+
+
+def register(source: EasyEditSource) -> None:
+    """Register with the imported EasyEdit. Calling it again changes nothing."""
+    methods = importlib.import_module("easyeditor.util.alg_dict").ALG_DICT
+    if ALG_NAME in methods:
+        return
+    executor = LarimarRewriteExecutor()
+    apply = executor.apply_to_model
+    # The editor modules imported this very dict, so it is added to, not replaced.
+    methods[ALG_NAME] = _as_in_2023(apply) if source.release_2023 else apply
+    editing = importlib.import_module("easyeditor.editors.editor")
+    if source.release_2023:
+        editing.LlamaTokenizer = LlamaTokenizer
+    batch = importlib.import_module("easyeditor.editors.batch_editor").BatchEditor
+    batch.is_batchable_method = staticmethod(_or_larimar(batch.is_batchable_method))
+    editing.BaseEditor.__init__ = _wrapping_init(editing.BaseEditor.__init__, executor)
+    _announce_prompts()
+    base = importlib.import_module("easyeditor.util.hparams").HyperParams
+    LarimarHyperParams.__bases__ = (HyperParamsFile, base)
+
+
+def _as_in_2023(apply):
+    """The release of 2023 restores only what a method returns, and asks for it with ``keep_original_weight``."""
+
+    @functools.wraps(apply)
+    def apply_to_model(*args, keep_original_weight=False, **kwargs):
+        model, weights_copy = apply(*args, keep_original_weight=keep_original_weight, **kwargs)
+        return model, weights_copy if keep_original_weight else {}
+
+    return apply_to_model
+
+
+def _or_larimar(is_batchable):
+    @functools.wraps(is_batchable)
+    def is_batchable_method(alg_name: str) -> bool:
+        return alg_name == ALG_NAME or is_batchable(alg_name)
+
+    return is_batchable_method
+
+
+def _wrapping_init(original, executor: LarimarRewriteExecutor):
+    """Names of embedded models become folders; a LARIMAR editor's model is a Larimar from the start."""
+
+    @functools.wraps(original)
+    def __init__(self, hparams, *args, **kwargs):
+        if isinstance(getattr(hparams, "model_name", None), str):
+            hparams.model_name = resolve(hparams.model_name)
+        original(self, hparams, *args, **kwargs)
+        if self.alg_name == ALG_NAME:
+            self.model = executor.init_model(self.model, self.tok, hparams)
+
+    return __init__
+
+
+def _announce_prompts() -> None:
+    """Tell the model where the prompt ends: evaluation joins prompt and target before it calls the model."""
+    original = importlib.import_module("easyeditor.evaluate.evaluate_utils").test_prediction_acc
+
+    @functools.wraps(original)
+    def test_prediction_acc(model, tok, hparams, prompts, targets, *args, **kwargs):
+        unasked = not isinstance(model, LarimarForCausalLM) or getattr(hparams, "scope_sees_target", False)
+        if unasked or kwargs.get("vanilla_generation"):
+            return original(model, tok, hparams, prompts, targets, *args, **kwargs)
+        with announced_prompts([prompts] if isinstance(prompts, str) else prompts):
+            return original(model, tok, hparams, prompts, targets, *args, **kwargs)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("easyeditor.") and getattr(module, "test_prediction_acc", None) is original:
+            module.test_prediction_acc = test_prediction_acc

@@ -1,0 +1,81 @@
+"""Larimar as an editing method: the entry point that editing frameworks call.
+
+Patterned on EasyEdit's ``MendRewriteExecutor`` and ``SeracRewriteExecutor``, and free of EasyEdit.
+"""
+
+from __future__ import annotations
+
+import copy as copying
+import weakref
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from larimar_editor.checkpoints import shipped
+from larimar_editor.facts import facts_from
+from larimar_editor.hparams import LarimarHyperParams
+from larimar_editor.modeling import LarimarForCausalLM
+
+# Name, in the model's parameters, of what an editor copies back to undo an edit.
+STATE_PARAMETER = "state_register.version"
+
+
+class LarimarRewriteExecutor:
+    """Puts a Larimar around a model once, and writes requests to it."""
+
+    def __init__(self):
+        self._models: weakref.WeakKeyDictionary[nn.Module, LarimarForCausalLM] = weakref.WeakKeyDictionary()
+
+    def init_model(self, model: nn.Module, tok: PreTrainedTokenizerBase, params: LarimarHyperParams) -> LarimarForCausalLM:
+        """The Larimar around ``model``: itself when it is one, else made from the checkpoint, once per model.
+
+        Raises:
+            FileNotFoundError: no checkpoint for the decoder.
+            ValueError: a damaged checkpoint or one for another decoder.
+        """
+        if isinstance(model, LarimarForCausalLM):
+            return model
+        if model not in self._models:
+            folder = params.larimar_checkpoint or shipped(params.model_name)
+            self._models[model] = LarimarForCausalLM.from_pretrained(
+                folder, decoder=model, tokenizer=tok, **params.config_overrides()
+            )
+        return self._models[model]
+
+    def apply_to_model(self, model: nn.Module, tok: PreTrainedTokenizerBase, requests: Sequence[Mapping], hparams: LarimarHyperParams,
+                       copy: bool = False, return_orig_weights: bool = False, keep_original_weight: bool = False,
+                       **kwargs) -> tuple[LarimarForCausalLM, dict[str, Tensor]]:
+        """Write requests: one encoder pass and one least-squares update, no gradient.
+
+        Args:
+            model: the decoder, or the Larimar of an earlier edit.
+            tok: the decoder's tokenizer.
+            requests: mappings with ``prompt`` and ``target_new``.
+            hparams: settings; read when the Larimar is made.
+            copy: edit a copy and leave ``model`` alone.
+            return_orig_weights: also return what undoes the edit.
+            keep_original_weight: accepted for EasyEdit's sake; the decoder's weights never change.
+
+        Returns:
+            the edited model, and a mapping of parameter name to original value. Copying the values back
+            restores the state before the edit to the bit.
+
+        Raises:
+            ValueError: bad requests; the model is as it was.
+        """
+        facts = facts_from(requests)
+        edited = self.init_model(model, tok, hparams)
+        if copy:
+            edited = copying.deepcopy(edited)
+        weights_copy = {STATE_PARAMETER: edited.register.token()} if return_orig_weights else {}
+        edited.write(facts)
+        return edited, weights_copy
+
+
+_EXECUTOR = LarimarRewriteExecutor()
+
+
+def apply_larimar_to_model(model, tok, requests, hparams, **kwargs):
+    """`LarimarRewriteExecutor.apply_to_model` of one shared executor."""
+    return _EXECUTOR.apply_to_model(model, tok, requests, hparams, **kwargs)

@@ -1,0 +1,140 @@
+"""From text to a latent of size C: one interface, two kinds.
+
+`DecoderStateEncoder` needs no training: the frozen decoder's own key/value states of the text's last
+tokens through a PCA. `TransformerEncoder` is the paper's kind, any Hugging Face encoder with a pooled and projected
+output. `KeyValueProjection` is the way back, the paper's ``W_M``: from a latent to one key/value pair per layer
+and memory slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from larimar_editor.configuration import LarimarConfig
+from larimar_editor.states import DecoderStates, cut_to
+
+
+class LatentEncoder(Protocol):
+    """Text to latent."""
+
+    latent_size: int
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """Encodings ``(N, C)``, float32, on the encoder's device."""
+        ...
+
+
+class KeyValueProjection(nn.Module):
+    """``W_M``: latents ``(B, C)`` to the states of P memory slots ``(B, P, L, 2, H, D)``, float32.
+
+    The latent is P codes of size C / P, and every slot goes through the same linear map, so that its size does not
+    grow with P. With one slot it is the paper's linear projection.
+    ``mean + scale * (basis @ code)``: ``basis`` ``(L*2*H*D, C/P)``, ``scale`` and ``mean`` ``(L*2*H*D,)``.
+    """
+
+    def __init__(self, shape: tuple[int, ...], code_size: int, slots: int):
+        super().__init__()
+        size = shape[0] * shape[1] * shape[2] * shape[3]
+        self.shape, self.slots = tuple(shape), slots
+        self.basis = nn.Parameter(torch.zeros(size, code_size), requires_grad=False)
+        self.scale = nn.Parameter(torch.ones(size), requires_grad=False)
+        self.mean = nn.Parameter(torch.zeros(size), requires_grad=False)
+
+    @property
+    def code_size(self) -> int:
+        """C / P."""
+        return self.basis.shape[1]
+
+    def forward(self, z: Tensor) -> Tensor:
+        codes = z.to(self.basis).unflatten(1, (self.slots, self.code_size))
+        return (F.linear(codes, self.basis) * self.scale + self.mean).unflatten(2, self.shape)
+
+    def codes(self, states: Tensor) -> Tensor:
+        """The transpose: states ``(B, P, L, 2, H, D)`` to latents ``(B, C)``. Exact inverse on the basis' span
+        for a basis with orthonormal columns."""
+        flat = (states.flatten(2).to(self.basis) - self.mean) / self.scale
+        return (flat @ self.basis).flatten(1)
+
+
+class DecoderStateEncoder:
+    """The frozen decoder as its own encoder.
+
+    Args:
+        states: reads the decoder.
+        projection: its `codes` make the latent; the same object serves as ``W_M`` in the closed form.
+    """
+
+    def __init__(self, states: DecoderStates, projection: KeyValueProjection):
+        self.states, self.projection = states, projection
+        self.latent_size = projection.slots * projection.code_size
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """Encodings ``(N, C)``. One decoder pass without the language-model head."""
+        with torch.no_grad():
+            return self.projection.codes(self.states.last_tokens(texts, self.projection.slots))
+
+
+class TransformerEncoder(nn.Module):
+    """A Hugging Face encoder, its last hidden states pooled by learned queries and projected to C (paper: BERT-large).
+
+    Args:
+        name_or_path: Hugging Face name or folder.
+        latent_size: C.
+        max_length: tokens taken of a text.
+        queries: learned query vectors that attend over the token states.
+    """
+
+    def __init__(self, name_or_path: str, latent_size: int, max_length: int = 128, queries: int = 4):
+        from transformers import AutoModel, AutoTokenizer
+
+        super().__init__()
+        self.tokenizer = AutoTokenizer.from_pretrained(name_or_path, truncation_side="left")
+        self.network = AutoModel.from_pretrained(name_or_path)
+        self.latent_size, self.max_length = latent_size, max_length
+        width = self.network.config.hidden_size
+        self.queries = nn.Parameter(torch.randn(queries, width) / width**0.5)
+        self.output = nn.Linear(queries * width, latent_size)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Token ids and mask ``(N, T)`` to latents ``(N, C)``, with gradients."""
+        hidden = self.network(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        scores = (hidden @ self.queries.T / hidden.shape[-1] ** 0.5).masked_fill(attention_mask[..., None] == 0, -torch.inf)
+        pooled = torch.einsum("ntq,nth->nqh", scores.softmax(dim=1), hidden)
+        return self.output(pooled.flatten(1))
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """Encodings ``(N, C)`` without gradients.
+
+        Raises:
+            ValueError: an empty text.
+        """
+        for text in texts:
+            ids = self.tokenizer(text, add_special_tokens=False).input_ids
+            if not ids:
+                raise ValueError(f"nothing to encode in {text!r}")
+            cut_to(ids, self.max_length - self.tokenizer.num_special_tokens_to_add(), text, self.tokenizer)
+        tokens = self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
+        ).to(self.queries.device)
+        with torch.no_grad():
+            return self(tokens["input_ids"], tokens["attention_mask"]).float()
+
+
+def build_encoder(config: LarimarConfig, states: DecoderStates, projection: KeyValueProjection) -> LatentEncoder:
+    """The encoder that ``config`` names.
+
+    Raises:
+        ValueError: a transformer encoder without a name.
+    """
+    if config.encoder_type == "decoder-states":
+        return DecoderStateEncoder(states, projection)
+    if not config.encoder_name_or_path:
+        raise ValueError("encoder_name_or_path must name the encoder when encoder_type is 'transformer'")
+    from larimar_editor.embedded import resolve
+
+    return TransformerEncoder(resolve(config.encoder_name_or_path), config.latent_size, config.encoder_max_length)

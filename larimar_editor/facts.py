@@ -1,0 +1,185 @@
+"""The facts that are written, and what forgetting and scope need of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One edit: ``prompt`` is to be continued by ``target_new``.
+
+    Attributes:
+        prompt: not empty.
+        target_new: not empty.
+        id: number of the fact in its state, from 1, never used twice; 0 before it is written.
+        written_at: seconds since the epoch.
+    """
+
+    prompt: str
+    target_new: str
+    id: int = 0
+    written_at: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The sentence that is encoded: prompt and target."""
+        gap = "" if self.prompt.endswith(" ") or self.target_new.startswith(" ") else " "
+        return self.prompt + gap + self.target_new
+
+    @property
+    def key(self) -> str:
+        """Facts with the same key ask the same thing."""
+        return self.prompt.strip()
+
+    @classmethod
+    def from_request(cls, request: Mapping) -> Fact:
+        """From an EasyEdit request (a mapping with ``prompt`` and ``target_new``).
+
+        Raises:
+            ValueError: a missing, empty or non-text ``prompt`` or ``target_new``; the message shows the request.
+        """
+        values = {}
+        for name in ("prompt", "target_new"):
+            value = request.get(name)
+            if value is None:
+                raise ValueError(f"a request needs {name!r}: {dict(request)}")
+            if not isinstance(value, str) or not value.strip():
+                raise ValueError(f"{name!r} must be a text that is not empty, got {value!r} in {dict(request)}")
+            values[name] = value
+        if "{}" in values["prompt"] and request.get("subject"):
+            values["prompt"] = values["prompt"].replace("{}", request["subject"])
+        return cls(**values)
+
+
+def facts_from(requests: Iterable[Mapping | Fact]) -> list[Fact]:
+    """The facts of one batch, each once.
+
+    Raises:
+        ValueError: as `Fact.from_request`; also when one prompt is given two targets.
+    """
+    facts: dict[str, Fact] = {}
+    for request in requests:
+        fact = request if isinstance(request, Fact) else Fact.from_request(request)
+        known = facts.setdefault(fact.key, fact)
+        if known.target_new.strip() != fact.target_new.strip():
+            raise ValueError(
+                f"one batch gives two targets for the prompt {fact.prompt!r}: {known.target_new!r} and {fact.target_new!r}"
+            )
+    return list(facts.values())
+
+
+class UnknownFact(KeyError):
+    """Forgetting, or asking for, a fact that is not written."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass
+class _Log:
+    """Rows that only ever grow, shared by every store that was made from them."""
+
+    facts: list[Fact] = field(default_factory=list)
+    rows_of: dict[str, list[int]] = field(default_factory=dict)
+    columns: dict[str, Tensor] = field(default_factory=dict)
+    capacity: int = 0
+
+
+@dataclass(frozen=True)
+class FactStore:
+    """Facts with one row of numbers per fact and column. Immutable, and cheap to extend.
+
+    Stores share their rows: one that is extended leaves the earlier one as it was. Only when two stores extend
+    the same one is something copied.
+
+    Attributes:
+        length: rows of the log that are this store's.
+        alive: bool ``(length,)``, on the CPU; False for a forgotten fact.
+        next_id: id of the next fact.
+    """
+
+    _log: _Log = field(default_factory=_Log, repr=False)
+    length: int = 0
+    alive: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    next_id: int = 1
+
+    def __len__(self) -> int:
+        return int(self.alive.sum())
+
+    def facts(self) -> list[Fact]:
+        """The written facts, oldest first."""
+        return [fact for fact, alive in zip(self._log.facts, self.alive.tolist()) if alive]
+
+    def row(self, fact: Fact | str | int) -> int | None:
+        """The row of a fact, by itself, its prompt or its id; None when it is not written."""
+        if isinstance(fact, int):
+            rows = (i for i in range(self.length) if self._log.facts[i].id == fact)
+        else:
+            key = fact.key if isinstance(fact, Fact) else fact.strip()
+            rows = (i for i in self._log.rows_of.get(key, ()) if i < self.length)
+        return next((i for i in rows if bool(self.alive[i])), None)
+
+    def fact(self, row: int) -> Fact:
+        """The fact in a row."""
+        return self._log.facts[row]
+
+    def column(self, name: str) -> Tensor:
+        """All rows of a column, forgotten ones too: ``(length, ...)``."""
+        return self._log.columns[name][: self.length]
+
+    def extended(self, facts: Sequence[Fact], columns: Mapping[str, Tensor]) -> FactStore:
+        """With more facts, which get ids and the time; ``columns`` has one row per fact."""
+        log = self._log
+        if len(log.facts) != self.length:  # another store has extended the same rows
+            log = self._compact(range(self.length))
+        start, end = self.length, self.length + len(facts)
+        if end > log.capacity:
+            log.capacity = max(16, end, 2 * log.capacity)
+            for name, rows in columns.items():
+                grown = rows.new_zeros((log.capacity, *rows.shape[1:]))
+                if name in log.columns:
+                    grown[:start] = log.columns[name][:start]
+                log.columns[name] = grown
+        now = time.time()
+        for offset, fact in enumerate(facts):
+            log.facts.append(replace(fact, id=self.next_id + offset, written_at=now))
+            log.rows_of.setdefault(fact.key, []).append(start + offset)
+        for name, rows in columns.items():
+            log.columns[name][start:end] = rows
+        alive = torch.cat((self.alive, torch.ones(len(facts), dtype=torch.bool)))
+        return FactStore(log, end, alive, self.next_id + len(facts))
+
+    def without(self, rows: Sequence[int]) -> FactStore:
+        """With the facts of these rows forgotten. Rows of the dead are dropped once they are the majority."""
+        alive = self.alive.clone()
+        alive[list(rows)] = False
+        left = torch.nonzero(alive).flatten().tolist()
+        if 2 * len(left) >= self.length or self.length < 64:
+            return replace(self, alive=alive)
+        return FactStore(self._compact(left), len(left), torch.ones(len(left), dtype=torch.bool), self.next_id)
+
+    def mapped(self, change) -> FactStore:
+        """With ``change`` applied to every column (to move them to a device)."""
+        log = self._compact(range(self.length))
+        log.columns = {name: change(rows) for name, rows in log.columns.items()}
+        return replace(self, _log=log)
+
+    @classmethod
+    def restored(cls, facts: Sequence[Fact], columns: Mapping[str, Tensor], next_id: int) -> FactStore:
+        """From saved facts, ids and times as they were."""
+        log = _Log(list(facts), {}, dict(columns), len(facts))
+        for row, fact in enumerate(facts):
+            log.rows_of.setdefault(fact.key, []).append(row)
+        return cls(log, len(facts), torch.ones(len(facts), dtype=torch.bool), next_id)
+
+    def _compact(self, rows: Sequence[int]) -> _Log:
+        rows = list(rows)
+        facts = [self._log.facts[i] for i in rows]
+        columns = {name: values[rows].clone() for name, values in self._log.columns.items()}
+        return FactStore.restored(facts, columns, self.next_id)._log

@@ -1,0 +1,612 @@
+"""The memory-conditioned language model: encoder, memory and any Hugging Face causal decoder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationMixin,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from larimar_editor.addressing import Reference, random_reference
+from larimar_editor.caching import LarimarCache
+from larimar_editor.configuration import LarimarConfig
+from larimar_editor.embedded import resolve
+from larimar_editor.encoders import KeyValueProjection, build_encoder
+from larimar_editor.facts import Fact, facts_from
+from larimar_editor.memory import Memory, add_noise
+from larimar_editor.scope import ExternalScopeDetector, InternalScopeDetector, ScopeDecision, ScopeDetector, decide
+from larimar_editor.state import EditedState
+from larimar_editor.states import DecoderStates
+
+WEIGHTS = "model.safetensors"
+
+_ANNOUNCED: ContextVar[tuple[str, ...] | None] = ContextVar("larimar_prompts", default=None)
+
+
+@contextlib.contextmanager
+def announced_prompts(prompts: Sequence[str]) -> Iterator[None]:
+    """Within this block, batches hold these prompts, each followed by something that the query must not see.
+
+    For evaluation code that joins prompt and target before it calls the model: one prompt per row of the batch.
+    """
+    token = _ANNOUNCED.set(tuple(prompts))
+    try:
+        yield
+    finally:
+        _ANNOUNCED.reset(token)
+
+
+class StateRegister(nn.Module):
+    """Holds the edited state behind an integer parameter, its version.
+
+    Editors that undo an edit by copying saved values into parameters of given names (EasyEdit does) copy the version
+    back, and with it the whole state of that moment, to the bit. A state that is not current lives as long as
+    the `token` that was taken of it.
+    """
+
+    def __init__(self, state: EditedState):
+        super().__init__()
+        self.version = nn.Parameter(torch.zeros((), dtype=torch.int64), requires_grad=False)
+        self._states: weakref.WeakValueDictionary[int, EditedState] = weakref.WeakValueDictionary({0: state})
+        self._current, self._last = state, 0
+        self._seen = self.version._version
+
+    def get(self) -> EditedState:
+        """The current state."""
+        if self.version._version != self._seen:  # someone wrote to the parameter; tells it without reading a GPU
+            number = int(self.version)
+            state = self._states.get(number)
+            if state is None:
+                raise RuntimeError(f"edited state {number} is gone: keep what the edit returned until it is restored")
+            self._current, self._seen = state, self.version._version
+        return self._current
+
+    def set(self, state: EditedState) -> None:
+        """Make ``state`` current under a new version."""
+        self._last += 1
+        self._states[self._last] = state
+        with torch.no_grad():
+            self.version.fill_(self._last)
+        self._current, self._seen = state, self.version._version
+
+    def token(self) -> Tensor:
+        """The current version, as a tensor that keeps its state alive."""
+        state = self.get()
+        token = self.version.detach().clone()
+        token.edited_state = state
+        return token
+
+    def moved(self, device: torch.device) -> None:
+        """Move the current state; earlier versions can no longer be restored."""
+        state = self.get().to(device)
+        number = int(self.version)
+        self._current = self._states[number] = state
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the memory says to a batch: which rows are in scope, and their readouts.
+
+    Attributes:
+        in_scope: bool ``(B,)``, on the CPU.
+        latents: ``(number in scope, C)``.
+    """
+
+    in_scope: Tensor
+    latents: Tensor
+
+
+class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
+    """Larimar over a causal decoder (paper, figure "Architecture").
+
+    A prompt that the scope detector takes for one of the written facts is decoded with the memory's readout as past key
+    values; any other prompt gets exactly the decoder's own logits. The decoder's weights never change.
+
+    Build one with `from_pretrained`, or with ``decoder=`` from a decoder that is loaded already.
+
+    Args:
+        config: `LarimarConfig`.
+        decoder: Hugging Face causal language model.
+        tokenizer: the decoder's.
+    """
+
+    config_class = LarimarConfig
+    base_model_prefix = "decoder"
+    main_input_name = "input_ids"
+    _supports_sdpa = True
+    _supports_flash_attn = True
+
+    def __init__(self, config: LarimarConfig, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase):
+        super().__init__(config)
+        self.decoder = decoder
+        self.tokenizer = tokenizer
+        self.generation_config = decoder.generation_config
+        for name in ("vocab_size", "hidden_size", "bos_token_id", "eos_token_id", "pad_token_id"):
+            setattr(config, name, getattr(decoder.config, name, None))
+        self._adapters: list = []
+        if config.decoder_mode == "lora":
+            self._add_adapters()
+        self.states = DecoderStates(decoder, tokenizer, config.encoder_max_length)
+        shape = (self.states.shape.layers, 2, self.states.shape.heads, self.states.shape.head_size)
+        self.projection = KeyValueProjection(shape, config.latent_size // config.memory_slots, config.memory_slots)
+        self.projection.to(decoder.device)
+        self.encoder = build_encoder(config, self.states, self.projection)
+        if isinstance(self.encoder, nn.Module):
+            self.encoder.to(decoder.device)
+        self.prior: Tensor | None = None
+        self.scope_weights: dict[str, Tensor] = {}
+        self._detector: ScopeDetector | None = None
+        self.state_register: StateRegister | None = None
+        self._bos: Tensor | None = None
+        self._read: tuple[int, tuple[str, ...], Reading] | None = None
+        self.eval()
+
+    # --- loading and saving -------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str, *, decoder: nn.Module | None = None,
+                        tokenizer: PreTrainedTokenizerBase | None = None, config: LarimarConfig | None = None,
+                        dtype: torch.dtype | str | None = None, device_map=None, **overrides) -> LarimarForCausalLM:
+        """Load a checkpoint folder.
+
+        Args:
+            pretrained_model_name_or_path: folder with ``config.json`` and ``model.safetensors``.
+            decoder: an instance of the checkpoint's base model that is loaded already; else it is loaded by the name in
+                the configuration.
+            tokenizer: the decoder's; loaded when None.
+            config: replaces the folder's.
+            dtype, device_map: passed to the decoder's loader.
+            overrides: settings of `LarimarConfig` to change.
+
+        Raises:
+            FileNotFoundError: no checkpoint there.
+            ValueError: a damaged checkpoint, one for another decoder, or an unknown setting.
+        """
+        folder = Path(pretrained_model_name_or_path)
+        if not (folder / "config.json").exists() or not (folder / WEIGHTS).exists():
+            raise FileNotFoundError(f"{folder} is no Larimar checkpoint: it needs config.json and {WEIGHTS}")
+        dtype = overrides.pop("torch_dtype", None) if dtype is None else dtype
+        config = LarimarConfig.from_pretrained(folder) if config is None else config
+        config = _with_settings(config, {k: v for k, v in overrides.items() if k in _SETTINGS})
+        if decoder is None:
+            name = resolve(config.base_model_name_or_path)
+            decoder = AutoModelForCausalLM.from_pretrained(name, dtype=dtype or "auto", device_map=device_map)
+        if tokenizer is None:
+            tokenizer = AutoTokenizer.from_pretrained(decoder.name_or_path)
+        check_signature(config, decoder, folder)
+        model = cls(config, decoder, tokenizer)
+        model._load_weights(folder / WEIGHTS)
+        config.name_or_path = decoder.name_or_path
+        return model
+
+    def save_pretrained(self, save_directory: str | Path, dtype: torch.dtype = torch.float16, **kwargs) -> None:
+        """Save configuration and own weights; the decoder is named, not copied.
+
+        Args:
+            save_directory: folder, made if need be.
+            dtype: of the saved weights.
+        """
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        values = self.config.to_diff_dict() | {"model_type": LarimarConfig.model_type, "architectures": [type(self).__name__]}
+        (folder / "config.json").write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
+        tensors = {key: value.detach().to("cpu", dtype).contiguous() for key, value in self._own_weights().items()}
+        save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+    def _own_weights(self) -> dict[str, Tensor]:
+        own = {f"projection.{name}": value for name, value in self.projection.named_parameters()}
+        if isinstance(self.encoder, nn.Module):
+            own |= {f"encoder.{name}": value for name, value in self.encoder.state_dict().items()}
+        for index, layer in enumerate(self._adapters):
+            for part in ("lora_A", "lora_B"):
+                own[f"lora.{index}.{part}"] = getattr(layer, part)["default"].weight
+        if self.prior is not None:
+            own["prior"] = self.prior
+        return own | {f"scope.{name}": value for name, value in self.scope_weights.items()}
+
+    def _load_weights(self, path: Path) -> None:
+        try:
+            tensors = load_file(path)
+        except (SafetensorError, OSError) as error:
+            raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
+        self.prior = tensors.pop("prior", None)
+        self.scope_weights = {k.removeprefix("scope."): tensors.pop(k) for k in list(tensors) if k.startswith("scope.")}
+        expected = self._own_weights()
+        own = {key: value for key, value in expected.items() if key != "prior" and not key.startswith("scope.")}
+        if own.keys() != tensors.keys():
+            raise ValueError(f"the checkpoint {path} is damaged or of another kind: its weights differ in {sorted(own.keys() ^ tensors.keys())}")
+        for key, value in own.items():
+            if value.shape != tensors[key].shape:
+                raise ValueError(f"the checkpoint {path} has {key} of shape {tuple(tensors[key].shape)}, expected {tuple(value.shape)}")
+            with torch.no_grad():
+                value.copy_(tensors[key])
+
+    def _add_adapters(self) -> None:
+        from peft import LoraConfig, inject_adapter_in_model
+        from peft.tuners.tuners_utils import BaseTunerLayer
+
+        targets = self.config.lora_targets or "all-linear"
+        if targets == "all-linear":
+            head = self.decoder.get_output_embeddings()
+            targets = sorted({name.rsplit(".")[-1] for name, x in self.decoder.named_modules()
+                              if isinstance(x, nn.Linear) and x is not head})
+        rank = self.config.lora_rank
+        inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=rank, target_modules=targets), self.decoder)
+        self._adapters = [x for x in self.decoder.modules() if isinstance(x, BaseTunerLayer)]
+        self._use_adapters(False)
+
+    def _use_adapters(self, on: bool) -> None:
+        for layer in self._adapters:
+            layer.enable_adapters(on)
+
+    # --- editing ------------------------------------------------------------------------------------------------
+
+    @property
+    def detector(self) -> ScopeDetector | None:
+        """The scope detector that the configuration names; None when everything is in scope."""
+        config = self.config
+        if self._detector is None and (config.scope == "external" or config.key_encoding == "scope"):
+            self._detector = ExternalScopeDetector(
+                resolve(config.scope_encoder_name_or_path), config.scope_threshold, self.device
+            )
+        return self._detector
+
+    @property
+    def register(self) -> StateRegister:
+        """The edited state's register, made on first use: an unedited model costs nothing."""
+        if self.state_register is None:
+            self.state_register = StateRegister(self._empty_state())
+        return self.state_register
+
+    @property
+    def edited_state(self) -> EditedState:
+        """Memory and facts. Assigning one makes it current."""
+        return self.register.get()
+
+    @edited_state.setter
+    def edited_state(self, state: EditedState) -> None:
+        self.register.set(state)
+
+    def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
+        """Write facts in one shot (paper, eq. (mem_update_seq), alpha = 1).
+
+        A prompt that is written already gets the new target, the old one being forgotten first. Writing a fact again
+        changes nothing.
+
+        Args:
+            requests: mappings with ``prompt`` and ``target_new``, or facts.
+
+        Returns:
+            the facts as they are stored.
+
+        Raises:
+            ValueError: bad requests (see `larimar_editor.facts.facts_from`); nothing is written.
+        """
+        facts = facts_from(requests)
+        state = self.edited_state
+        new = [fact for fact in facts if not _is_written(state, fact)]
+        if new:
+            prompts = [fact.key for fact in new]
+            values = self.encoder.encode([fact.text for fact in new])
+            values = add_noise(values, self.config.observation_noise)
+            scope = self._scope_embeddings(prompts)
+            keys = scope if self.config.key_encoding == "scope" else self.encoder.encode(prompts)
+            state = state.write(new, values, keys, scope)
+            self.edited_state = state
+        return [state.store.fact(state.store.row(fact)) for fact in facts]
+
+    def forget(self, *facts: Fact | str | int) -> None:
+        """Forget facts, named by prompt, by id or by themselves (alpha = -1).
+
+        Raises:
+            UnknownFact: a fact that is not written; nothing is changed.
+        """
+        self.edited_state = self.edited_state.forget(facts)
+
+    def facts(self) -> list[Fact]:
+        """What is written, oldest first."""
+        return self.edited_state.store.facts()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.edited_state = self.edited_state.cleared()
+
+    def save_state(self, folder: str | Path) -> None:
+        """Save the edited state, apart from the checkpoint; see `EditedState.save`."""
+        self.edited_state.save(folder)
+
+    def load_state(self, folder: str | Path) -> None:
+        """Replace the edited state by a saved one; see `EditedState.restored`."""
+        self.edited_state = self.edited_state.restored(folder)
+
+    def _empty_state(self) -> EditedState:
+        config, device = self.config, self.device
+        size = self.detector.embedding_size if config.key_encoding == "scope" else config.latent_size
+        if config.reference == "prompts":
+            reference = Reference.from_prompts(config.memory_rows, size, config.addressing, config.addressing_alpha, device)
+        else:
+            rows = random_reference(config.memory_rows, size) if config.reference == "random" else self._prior_rows(size)
+            reference = Reference.fixed(rows.to(device), config.addressing, config.addressing_alpha)
+        memory = Memory.empty(config.memory_rows, config.latent_size, device=device)
+        from larimar_editor.facts import FactStore
+
+        return EditedState(memory, reference, FactStore())
+
+    def _prior_rows(self, size: int) -> Tensor:
+        if self.prior is None or self.prior.shape != (self.config.memory_rows, size):
+            raise ValueError(
+                f"reference: prior needs a trained prior memory of shape {(self.config.memory_rows, size)}; the checkpoint has "
+                f"{None if self.prior is None else tuple(self.prior.shape)}. Use reference: prompts or random."
+            )
+        return self.prior
+
+    def _scope_embeddings(self, prompts: Sequence[str]) -> Tensor:
+        if self.detector is None:
+            return torch.zeros(len(prompts), 0, device=self.device)
+        # The sentence a query is compared with is the last one: a prompt is continued where it ends.
+        from larimar_editor.scope import sentences
+
+        return self.detector.embed([sentences(prompt)[-1] for prompt in prompts]).to(self.device)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def scope_of(self, prompts: Sequence[str]) -> ScopeDecision:
+        """What the detector says of these prompts, for a person to look at."""
+        if self.detector is None:
+            raise ValueError("this model has no scope detector (scope: none)")
+        return decide(self.detector, prompts, self._written_scope())
+
+    def read(self, prompts: Sequence[str]) -> Reading:
+        """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read)."""
+        state = self.edited_state
+        if not len(state.store):
+            return Reading(torch.zeros(len(prompts), dtype=torch.bool), torch.zeros(0, self.config.latent_size))
+        unique = list(dict.fromkeys(prompts))
+        decision = self.scope_of(unique) if self.detector is not None else None
+        in_scope = torch.ones(len(unique), dtype=torch.bool) if self.config.scope == "none" else decision.in_scope
+        chosen = [i for i, inside in enumerate(in_scope.tolist()) if inside]
+        latents = torch.zeros(len(unique), self.config.latent_size, device=self.device)
+        if chosen:
+            if self.config.key_encoding == "scope":
+                keys = decision.embedding[chosen]
+            else:
+                keys = self.encoder.encode([decision.sentence[i] if decision else unique[i] for i in chosen])
+            read = state.memory.read(state.reference.weights(keys), self.config.sigma_w).to(self.device)
+            if self.config.readout_norm and self.config.latent_norm:
+                read = read * (self.config.latent_norm / read.norm(dim=1, keepdim=True).clamp_min(1e-12))
+            latents[chosen] = read
+        index = [unique.index(prompt) for prompt in prompts]
+        inside = in_scope[index]
+        return Reading(inside, latents[index][inside.to(latents.device)])
+
+    def _written_scope(self) -> Tensor:
+        store = self.edited_state.store
+        if not len(store):
+            return torch.zeros(0, self.detector.embedding_size, device=self.device)
+        rows = store.column("scope")
+        return rows if bool(store.alive.all()) else rows[store.alive.to(rows.device)]
+
+    def _reading(self, prompts: Sequence[str]) -> Reading:
+        """`read`, once for calls in a row that ask the same, as decoding without a cache does."""
+        version = id(self.edited_state)
+        asked = tuple(prompts)
+        if self.config.sigma_w or self._read is None or self._read[:2] != (version, asked):
+            self._read = (version, asked, self.read(prompts))
+        return self._read[2]
+
+    def _prompts(self, input_ids, attention_mask, prompt_lengths, labels) -> list[str]:
+        """The query of each row: announced, up to ``prompt_lengths``, where ``labels`` are -100, or all of it."""
+        announced = _ANNOUNCED.get()
+        if announced is not None:
+            count = len(announced) if input_ids is None else input_ids.shape[0]
+            if count != len(announced):
+                raise ValueError(f"{len(announced)} prompts are announced for a batch of {count}")
+            return list(announced)
+        if input_ids is None:
+            raise ValueError("inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts")
+        keep = torch.ones_like(input_ids, dtype=torch.bool)
+        if attention_mask is not None and attention_mask.ndim == 2:
+            keep &= attention_mask[:, -input_ids.shape[1] :].bool()
+        if prompt_lengths is not None:
+            keep &= torch.arange(input_ids.shape[1], device=input_ids.device) < prompt_lengths.to(input_ids.device)[:, None]
+        elif labels is not None and bool((labels == -100).any(dim=1).all()):
+            keep &= labels == -100
+        # The text is needed on the host, by the tokenizers of encoder and detector.
+        rows = [row[mask].tolist() for row, mask in zip(input_ids, keep)]
+        return self.tokenizer.batch_decode(rows, skip_special_tokens=True)
+
+    def forward(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, position_ids: Tensor | None = None,
+                past_key_values: LarimarCache | None = None, inputs_embeds: Tensor | None = None, labels: Tensor | None = None,
+                use_cache: bool | None = None, prompt_lengths: Tensor | None = None, **kwargs) -> CausalLMOutputWithPast:
+        """As the decoder's forward, with the memory in front of the rows that are in scope.
+
+        The query is the prompt alone: what `announced_prompts` says, else the first ``prompt_lengths`` columns of each
+        row (padding counted), else the columns whose ``labels`` are -100, else the whole input.
+
+        Args:
+            input_ids: ``(B, T)``.
+            attention_mask: ``(B, T)``, left or right padding; over cache and input when there is a cache.
+            position_ids: ``(B, T)`` positions in the text, without the memory's.
+            past_key_values: what an earlier call returned.
+            labels: ``(B, T)``, as the decoder's.
+            prompt_lengths: ``(B,)`` int, columns of ``input_ids`` that are the prompt.
+
+        Returns:
+            logits ``(B, T, vocabulary)``; rows out of scope are the decoder's own, to the bit.
+
+        Raises:
+            ValueError: a cache that this model did not make, while facts are written.
+        """
+        inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
+        given = input_ids if input_ids is not None else inputs_embeds
+        use_cache = getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
+        cache = past_key_values
+        reading = None
+        if not isinstance(cache, LarimarCache):
+            if cache is not None and cache.get_seq_length():
+                raise ValueError("past_key_values is not this model's: its rows were read without the memory")
+            if self.state_register is None or not len(self.edited_state.store):
+                reading = Reading(torch.zeros(given.shape[0], dtype=torch.bool), None)
+            else:
+                reading = self._reading(self._prompts(input_ids, attention_mask, prompt_lengths, labels))
+            cache = LarimarCache(reading.in_scope, None, None)
+        inside = cache.in_scope
+        needs_base, needs_memory = not bool(inside.all()), bool(inside.any())
+        base = memory = None
+        if needs_base:
+            base = self.decoder(
+                **inputs, attention_mask=attention_mask, position_ids=position_ids, past_key_values=cache.base,
+                labels=None if needs_memory else labels, use_cache=use_cache, **kwargs,
+            )
+        mask = cache.grow(given.shape[1], attention_mask, given.shape[0])
+        if needs_memory:
+            rows = torch.nonzero(inside).flatten().to(given.device)
+            if reading is not None:
+                cache.memory = self._memory_cache(reading.latents)
+            memory = self._decode_with_memory(
+                {k: None if v is None else v[rows] for k, v in inputs.items()}, None if mask is None else mask[rows],
+                None if position_ids is None else position_ids.expand(given.shape[0], -1)[rows], cache.memory, kwargs,
+            )
+        if not needs_memory:
+            cache.base = base.past_key_values
+            base.past_key_values = cache if use_cache else None
+            return base
+        cache.base = None if base is None else base.past_key_values
+        logits = memory.logits if base is None else base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
+        loss = None
+        if labels is not None:
+            loss = self.decoder.loss_function(logits=logits, labels=labels, vocab_size=self.decoder.config.vocab_size)
+        alone = memory if base is None else None
+        return CausalLMOutputWithPast(
+            loss=loss, logits=logits, past_key_values=cache if use_cache else None,
+            hidden_states=getattr(alone, "hidden_states", None), attentions=getattr(alone, "attentions", None),
+        )
+
+    def _memory_cache(self, latents: Tensor):
+        """BOS and memory slots as past key values: the paper's ``W_M z`` broadcast to all layers."""
+        config = self.config
+        if self._bos is None:
+            self._bos = self.states.bos()
+        slots = self.projection(latents.to(self.projection.basis.device))
+        slots = torch.cat((self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots), slots), dim=1)
+        positions = torch.cat((torch.zeros(1), torch.arange(config.slot_position, config.text_position)))
+        return self.states.cache(slots, positions.to(slots.device), self.decoder.dtype)
+
+    def _decode_with_memory(self, inputs, mask, position_ids, past, kwargs):
+        given = inputs["input_ids"] if inputs["input_ids"] is not None else inputs["inputs_embeds"]
+        count, new = given.shape[:2]
+        slots = self.config.memory_slots + 1
+        if position_ids is None:
+            if mask is None:
+                seen = past.get_seq_length() - slots
+                position_ids = torch.arange(seen, seen + new, device=given.device).expand(count, -1)
+            else:
+                position_ids = (mask.long().cumsum(1) - 1).clamp_min(0)[:, -new:]
+        if mask is not None:
+            mask = torch.cat((mask.new_ones(count, slots), mask), dim=1)
+        self._use_adapters(True)
+        try:
+            return self.decoder(**inputs, attention_mask=mask, position_ids=position_ids + self.config.text_position,
+                                past_key_values=past, use_cache=True, **kwargs)
+        finally:
+            self._use_adapters(False)
+
+    # --- what generate and the rest of transformers ask of a model ------------------------------------------------
+
+    def generate(self, inputs: Tensor | None = None, **kwargs):
+        """As transformers' `generate`; the whole input is the prompt, and it alone is the query."""
+        ids = inputs if inputs is not None else kwargs.get("input_ids")
+        if ids is not None and kwargs.get("prompt_lengths") is None:
+            kwargs["prompt_lengths"] = torch.full((ids.shape[0],), ids.shape[1], device=ids.device)
+        return super().generate(inputs, **kwargs)
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        return False  # forward makes its own cache
+
+    @classmethod
+    def can_generate(cls) -> bool:
+        """True."""
+        return True
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The decoder's."""
+        return self.decoder.get_input_embeddings()
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The decoder's."""
+        return self.decoder.get_output_embeddings()
+
+    @property
+    def hf_device_map(self):
+        """The decoder's, where accelerate has spread it over devices."""
+        return self.decoder.hf_device_map
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)
+        if self.state_register is not None and self.state_register.get().memory.M.device != self.device:
+            self.state_register.moved(self.device)
+        if isinstance(self._detector, ExternalScopeDetector):
+            self._detector.model.to(self.device)
+        self._bos = self._read = None
+        return self
+
+
+_SETTINGS = frozenset(LarimarConfig().to_dict())
+
+
+def _with_settings(config: LarimarConfig, settings: Mapping) -> LarimarConfig:
+    values = config.to_dict() | {key: value for key, value in settings.items() if value is not None}
+    values.pop("model_type", None)
+    return LarimarConfig(**values)
+
+
+def signature(decoder: nn.Module, states: DecoderStates | None = None) -> dict:
+    """What makes two decoders interchangeable for a checkpoint."""
+    from larimar_editor.states import StateShape
+
+    shape = states.shape if states is not None else StateShape.of(decoder)
+    return {
+        "model_type": decoder.config.model_type,
+        "layers": shape.layers,
+        "heads": shape.heads,
+        "head_size": shape.head_size,
+        "vocab_size": decoder.config.vocab_size,
+    }
+
+
+def check_signature(config: LarimarConfig, decoder: nn.Module, folder: Path | str) -> None:
+    """Raises ValueError when the checkpoint was made for another decoder, with what differs."""
+    if config.decoder_signature is None:
+        return
+    actual = signature(decoder)
+    differing = {key: (want, actual.get(key)) for key, want in config.decoder_signature.items() if actual.get(key) != want}
+    if differing:
+        detail = ", ".join(f"{key} {want} in the checkpoint, {have} in the decoder" for key, (want, have) in differing.items())
+        raise ValueError(f"the checkpoint {folder} is for another decoder ({config.base_model_name_or_path}): {detail}")
+
+
+def _is_written(state: EditedState, fact: Fact) -> bool:
+    row = state.store.row(fact)
+    return row is not None and state.store.fact(row).target_new.strip() == fact.target_new.strip()
+
+
+AutoConfig.register(LarimarConfig.model_type, LarimarConfig)
+AutoModelForCausalLM.register(LarimarConfig, LarimarForCausalLM)

@@ -1,0 +1,154 @@
+"""Is this prompt about a written fact? Two detectors, one interface (paper, section "Scope Detector").
+
+A detector embeds the prompts of written facts, once each, when they are written. A query is split into sentences,
+and its best sentence decides: ``score`` is that sentence's similarity to the nearest written prompt (1-NN).
+The detector sees prompts only, never a target.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, stripped; the text itself when nothing is left of it."""
+    return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()] or [text]
+
+
+@dataclass(frozen=True)
+class ScopeDecision:
+    """What a detector says of N queries.
+
+    Attributes:
+        score: ``(N,)`` float32; higher is closer. -inf where nothing is written.
+        in_scope: ``(N,)`` bool, on the CPU.
+        sentence: the sentence of each query that came closest; it addresses the memory.
+        embedding: ``(N, E)``, that sentence's embedding.
+        nearest: ``(N,)`` index of the nearest written prompt.
+    """
+
+    score: Tensor
+    in_scope: Tensor
+    sentence: list[str]
+    embedding: Tensor
+    nearest: Tensor
+
+
+class ScopeDetector(Protocol):
+    """The interface of a detector."""
+
+    threshold: float
+
+    @property
+    def embedding_size(self) -> int:
+        """E."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Tensor:
+        """Embeddings ``(N, E)`` float32 with unit norm."""
+        ...
+
+    def similarity(self, queries: Tensor, written: Tensor) -> Tensor:
+        """Scores ``(N, n)`` of query embeddings ``(N, E)`` against those of written prompts ``(n, E)``."""
+        ...
+
+
+class ExternalScopeDetector:
+    """ESD: cosine similarity of sentence embeddings from an external encoder (paper: MiniLM).
+
+    Args:
+        name_or_path: a sentence-transformers model.
+        threshold: cosine in [-1, 1] from which a query is in scope.
+        device: where the encoder runs.
+    """
+
+    def __init__(self, name_or_path: str, threshold: float, device: torch.device | str = "cpu"):
+        from sentence_transformers import SentenceTransformer
+
+        self.threshold = threshold
+        self.model = SentenceTransformer(name_or_path, device=str(device)).eval()
+        for parameter in self.model.parameters():
+            parameter.requires_grad_(False)
+
+    @property
+    def embedding_size(self) -> int:
+        return self.model.get_embedding_dimension()
+
+    def embed(self, texts: Sequence[str]) -> Tensor:
+        return self.model.encode(
+            list(texts), convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False
+        ).float()
+
+    def similarity(self, queries: Tensor, written: Tensor) -> Tensor:
+        return queries @ written.T
+
+
+class InternalScopeDetector:
+    """ISD: a binary classifier on Larimar's own encodings of query and written prompt.
+
+    Logistic regression over ``[|q - k|, q * k]`` of the two unit-length encodings.
+
+    Args:
+        encode: texts to latents ``(N, C)``.
+        latent_size: C.
+        weight: ``(2 C,)`` float32.
+        bias: a number.
+        threshold: probability in [0, 1] from which a query is in scope.
+    """
+
+    def __init__(self, encode: Callable[[Sequence[str]], Tensor], latent_size: int, weight: Tensor, bias: float,
+                 threshold: float = 0.5):
+        if weight.shape != (2 * latent_size,):
+            raise ValueError(f"an internal detector for C={latent_size} has {2 * latent_size} weights, got {tuple(weight.shape)}")
+        self.encode, self.embedding_size = encode, latent_size
+        self.weight, self.bias, self.threshold = weight.float(), float(bias), threshold
+
+    def embed(self, texts: Sequence[str]) -> Tensor:
+        return F.normalize(self.encode(texts).float(), dim=1)
+
+    def similarity(self, queries: Tensor, written: Tensor) -> Tensor:
+        weight = self.weight.to(queries.device)
+        size = self.embedding_size
+        product = (queries * weight[size:]) @ written.T
+        # Row by row: (N, n, C) at once would not fit for a large store.
+        distance = torch.stack([(query - written).abs() @ weight[:size] for query in queries])
+        return torch.sigmoid(product + distance + self.bias)
+
+
+def pair_features(queries: Tensor, written: Tensor) -> Tensor:
+    """What the internal detector's classifier sees of N pairs of unit encodings ``(N, C)``: ``(N, 2 C)``."""
+    return torch.cat(((queries - written).abs(), queries * written), dim=1)
+
+
+def decide(detector: ScopeDetector, queries: Sequence[str], written: Tensor) -> ScopeDecision:
+    """Score queries against the written prompts' embeddings ``(n, E)``; the best sentence of each query counts."""
+    parts = [sentences(query) for query in queries]
+    flat = [sentence for group in parts for sentence in group]
+    embedding = detector.embed(flat)
+    if written.shape[0]:
+        score, nearest = detector.similarity(embedding, written).max(dim=1)
+    else:
+        score = torch.full((len(flat),), -torch.inf, device=embedding.device)
+        nearest = torch.full((len(flat),), -1, device=embedding.device)
+    score, nearest = score.cpu(), nearest.cpu()
+    best, start = [], 0
+    for group in parts:
+        best.append(start + int(score[start : start + len(group)].argmax()))
+        start += len(group)
+    chosen = torch.tensor(best)
+    return ScopeDecision(
+        score=score[chosen],
+        in_scope=score[chosen] >= detector.threshold,
+        sentence=[flat[i] for i in best],
+        embedding=embedding[chosen.to(embedding.device)],
+        nearest=nearest[chosen],
+    )

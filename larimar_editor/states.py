@@ -1,0 +1,135 @@
+"""A frozen decoder's own key/value states of a text's last tokens: the raw material of the closed form."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedTokenizerBase
+
+from larimar_editor.rotary import PositionCode, position_code
+
+
+class TruncationWarning(UserWarning):
+    """A text is longer than the encoder takes; the message names the text and what was cut."""
+
+
+@dataclass(frozen=True)
+class StateShape:
+    """Layout of one token's states: layers L, then keys and values, heads H, head size D."""
+
+    layers: int
+    heads: int
+    head_size: int
+
+    @property
+    def size(self) -> int:
+        """L * 2 * H * D numbers."""
+        return self.layers * 2 * self.heads * self.head_size
+
+    @classmethod
+    def of(cls, decoder: nn.Module) -> StateShape:
+        """Measured on the decoder rather than read from its configuration, whose names differ by family."""
+        device = next(decoder.parameters()).device
+        with torch.no_grad():
+            cache = _run(decoder, torch.zeros(1, 1, dtype=torch.long, device=device), None)
+        return cls(len(cache.layers), cache.layers[0].keys.shape[1], cache.layers[0].keys.shape[3])
+
+
+def cut_to(ids: list[int], limit: int, text: str, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The last ``limit`` tokens, where the answer is; warns with what was cut."""
+    if len(ids) <= limit:
+        return ids
+    cut = tokenizer.decode(ids[:-limit])
+    warnings.warn(
+        f"{text[:60]!r}... has {len(ids)} tokens and the encoder takes {limit}; cut from its start: {cut!r}",
+        TruncationWarning,
+        stacklevel=3,
+    )
+    return ids[-limit:]
+
+
+class DecoderStates:
+    """Reads key/value states off a decoder. Keys come without their position.
+
+    Args:
+        decoder: a Hugging Face causal language model; run without gradients and never changed.
+        tokenizer: its tokenizer.
+        max_length: tokens that are read of a text, BOS not counted; of longer ones the last.
+    """
+
+    def __init__(self, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase, max_length: int = 256):
+        self.decoder = decoder
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.positions: PositionCode = position_code(decoder)
+        self.shape = StateShape.of(decoder)
+
+    @property
+    def bos_token_id(self) -> int:
+        """The token that opens every encoded text: BOS, or EOS for a decoder that has none."""
+        bos = self.tokenizer.bos_token_id
+        return self.tokenizer.eos_token_id if bos is None else bos
+
+    @torch.no_grad()
+    def last_tokens(self, texts: Sequence[str], count: int) -> Tensor:
+        """States of the last ``count`` tokens of each text, oldest first: ``(N, count, L, 2, H, D)`` float32.
+
+        Texts of fewer tokens repeat their first. One decoder pass over the batch.
+
+        Raises:
+            ValueError: an empty text.
+        """
+        rows = [self.tokenizer(text, add_special_tokens=False).input_ids for text in texts]
+        for text, ids in zip(texts, rows, strict=True):
+            if not ids:
+                raise ValueError(f"nothing to encode in {text!r}")
+        rows = [[self.bos_token_id, *cut_to(ids, self.max_length, text, self.tokenizer)] for text, ids in zip(texts, rows)]
+        device = next(self.decoder.parameters()).device
+        longest = max(map(len, rows))
+        pad = self.bos_token_id
+        ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows], device=device)
+        lengths = torch.tensor([len(row) for row in rows], device=device)
+        mask = None if len(set(map(len, rows))) == 1 else (torch.arange(longest, device=device) < lengths[:, None]).long()
+        cache = _run(self.decoder, ids, mask)
+        wanted = (lengths[:, None] - count + torch.arange(count, device=device)).clamp_min(1)
+        layers = []
+        for layer in cache.layers:
+            at = wanted.to(layer.keys.device)[:, None, :, None].expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3])
+            keys = self.positions.remove(layer.keys.gather(2, at).float(), wanted)
+            layers.append(torch.stack((keys, layer.values.gather(2, at).float()), dim=1).to(device))
+        return torch.stack(layers, dim=1).permute(0, 4, 1, 2, 3, 5)
+
+    @torch.no_grad()
+    def bos(self) -> Tensor:
+        """States of a lone BOS token, the attention sink: ``(L, 2, H, D)`` float32."""
+        device = next(self.decoder.parameters()).device
+        cache = _run(self.decoder, torch.tensor([[self.bos_token_id]], device=device), None)
+        at = torch.zeros(1, 1, device=device)
+        pairs = [torch.stack((self.positions.remove(x.keys.float(), at), x.values.float())) for x in cache.layers]
+        return torch.stack([pair[:, 0, :, 0].to(device) for pair in pairs])
+
+    def cache(self, states: Tensor, positions: Tensor, dtype: torch.dtype) -> DynamicCache:
+        """Past key values from states ``(B, n, L, 2, H, D)`` placed at ``positions`` ``(n,)``."""
+        cache = DynamicCache(config=self.decoder.config)
+        devices = _layer_devices(self.decoder, self.shape.layers)
+        for index, device in enumerate(devices):
+            keys, values = states[:, :, index].to(device).permute(2, 0, 3, 1, 4)
+            cache.update(self.positions.apply(keys, positions[None].to(device)).to(dtype), values.to(dtype), index)
+        return cache
+
+
+def _run(decoder: nn.Module, ids: Tensor, mask: Tensor | None) -> DynamicCache:
+    # The body alone: logits over the vocabulary would cost as much again.
+    return decoder.base_model(input_ids=ids, attention_mask=mask, use_cache=True).past_key_values
+
+
+def _layer_devices(decoder: nn.Module, count: int) -> list[torch.device]:
+    """The device of each layer, for a decoder that is spread over several."""
+    for module in decoder.base_model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count:
+            return [next(layer.parameters()).device for layer in module]
+    return [next(decoder.parameters()).device] * count
