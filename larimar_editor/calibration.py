@@ -83,6 +83,36 @@ def equal_error(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
     return float((thresholds[best] + lower) / 2), rate
 
 
+def _contrast(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
+    """Prompts with themselves, and with those of other facts.
+
+    Neighbours share their fact's wording and rephrasings do not, so that from these alone a classifier would learn that
+    another wording means the same fact.
+    """
+    count = len(edits)
+    pairs = [(edit.prompt, edit.prompt, True) for edit in edits]
+    for step in (1, count // 3 or 1, count // 2 or 1):
+        for i, edit in enumerate(edits):
+            other = edits[(i + step) % count]
+            pairs += [(query, edit.prompt, False) for query in (other.prompt, *other.rephrase_prompts[:1]) if other.prompt != edit.prompt]
+    return pairs
+
+
+def calibrate_internal(encode, latent_size: int, edits: Sequence[Edit]) -> tuple[Calibration, dict[str, Tensor]]:
+    """The internal detector: trained on two thirds of the prompt wordings, calibrated on the last third.
+
+    Edits that share a wording (the prompt without its subject) stay on one side, so that no template is seen twice.
+
+    Returns:
+        the calibration on the part that was held out, and the weights.
+    """
+    wording = [edit.prompt.replace(edit.subject, "{}") for edit in edits]
+    order = {template: index for index, template in enumerate(dict.fromkeys(wording))}
+    held_out = [order[template] % 3 == 2 for template in wording]
+    detector, weights = train_internal(encode, latent_size, [e for e, out in zip(edits, held_out) if not out])
+    return calibrate(detector, [e for e, out in zip(edits, held_out) if out]), weights
+
+
 def train_internal(encode, latent_size: int, edits: Sequence[Edit], strength: float = 1.0) -> tuple[InternalScopeDetector, dict[str, Tensor]]:
     """The internal detector's logistic regression on Larimar's own encodings.
 
@@ -95,7 +125,7 @@ def train_internal(encode, latent_size: int, edits: Sequence[Edit], strength: fl
     Returns:
         the detector, and its weights for a checkpoint.
     """
-    pairs = scope_pairs(edits)
+    pairs = scope_pairs(edits) + _contrast(edits)
     blank = InternalScopeDetector(encode, latent_size, torch.zeros(2 * latent_size), 0.0)
     embedding: dict[str, Tensor] = {}
     texts = sorted({text for query, prompt, _ in pairs for text in (query, prompt)}, key=len)

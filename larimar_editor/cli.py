@@ -106,6 +106,51 @@ def calibrate(
 
 
 @app.command()
+def compare(
+    edits: Annotated[int, typer.Option(help="How many edits.", min=1)] = 10,
+    data: Annotated[Optional[Path], typer.Option(help="CounterFact in EasyEdit's or ROME's format, or ZsRE. By default the project's own edits.")] = None,
+    methods: Annotated[Optional[str], typer.Option(help="Comma-separated, as EasyEdit names them. By default all that can run.")] = None,
+    hparams: Annotated[Path, typer.Option(help="Folder with METHOD/MODEL.yaml.")] = Path("hparams"),
+    model: Annotated[str, typer.Option(help="Which MODEL.yaml.")] = "smollm2-135m",
+    device: Annotated[Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for table, plot, records and logs. Finished cases in it are not run again.")] = Path("results/compare"),
+) -> None:
+    """Larimar, ROME, FT and what else EasyEdit has, on the same model and edits, through EasyEdit's BaseEditor."""
+    import larimar_editor  # noqa: F401  makes EasyEdit importable
+    from larimar_editor.data import load_edits
+    from larimar_editor.easyedit import comparison, find_easyedit
+    from larimar_editor.evaluation.report import write_comparison
+
+    source = find_easyedit()
+    typer.echo(f"EasyEdit: {'release of 2023' if source.release_2023 else 'main branch'} ({source.found_by}), {source.package}")
+    chosen = None if methods is None else [name.strip() for name in methods.split(",")]
+    cases = load_edits(data, edits)
+    rows = comparison.compare(chosen, cases, out, hparams, model, device, typer.echo)
+    if not rows:
+        raise ValueError(f"no method could be run; the logs are in {out}")
+    settings = {"data": str(data or "the project's own edits"), "edits": len(cases), "model": model}
+    typer.echo(write_comparison(rows, out, settings))
+    typer.echo(f"written: {out}/comparison.json, .csv, .md, .png")
+
+
+@app.command("memit-stats")
+def memit_stats(
+    hparams: Annotated[Path, typer.Option(help="MEMIT's YAML file.")] = Path("hparams/MEMIT/smollm2-135m.yaml"),
+    text: Annotated[Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")] = None,
+) -> None:
+    """Compute MEMIT's key statistics from local text, into the files that EasyEdit looks for."""
+    import larimar_editor  # noqa: F401  makes EasyEdit importable
+    from larimar_editor.easyedit.statistics import DEFAULT_TEXT, compute_key_statistics
+
+    import easyeditor
+
+    values = easyeditor.MEMITHyperParams.from_hparams(str(hparams))
+    editor = easyeditor.BaseEditor.from_hparams(values)
+    compute_key_statistics(editor.model, editor.tok, values, text or DEFAULT_TEXT)
+    typer.echo(f"statistics of layers {', '.join(map(str, values.layers))} are in {values.stats_dir}")
+
+
+@app.command()
 def models(
     to: Annotated[Optional[Path], typer.Option(help="Copy the embedded decoder's folder here, for scripts of your own.")] = None,
 ) -> None:

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -29,9 +30,16 @@ from larimar_editor.caching import LarimarCache
 from larimar_editor.configuration import LarimarConfig
 from larimar_editor.embedded import resolve
 from larimar_editor.encoders import KeyValueProjection, build_encoder
-from larimar_editor.facts import Fact, facts_from
+from larimar_editor.facts import Fact, FactStore, facts_from
 from larimar_editor.memory import Memory, add_noise
-from larimar_editor.scope import ExternalScopeDetector, InternalScopeDetector, ScopeDecision, ScopeDetector, decide
+from larimar_editor.scope import (
+    ExternalScopeDetector,
+    InternalScopeDetector,
+    ScopeDecision,
+    ScopeDetector,
+    decide,
+    sentences,
+)
 from larimar_editor.state import EditedState
 from larimar_editor.states import DecoderStates
 
@@ -57,8 +65,8 @@ class StateRegister(nn.Module):
     """Holds the edited state behind an integer parameter, its version.
 
     Editors that undo an edit by copying saved values into parameters of given names (EasyEdit does) copy the version
-    back, and with it the whole state of that moment, to the bit. A state that is not current lives as long as
-    the `token` that was taken of it.
+    back, and with it the whole state of that moment, to the bit. Such a state lives as long as the `token` that was
+    taken of it, and the latest one until the next is taken.
     """
 
     def __init__(self, state: EditedState):
@@ -66,6 +74,8 @@ class StateRegister(nn.Module):
         self.version = nn.Parameter(torch.zeros((), dtype=torch.int64), requires_grad=False)
         self._states: weakref.WeakValueDictionary[int, EditedState] = weakref.WeakValueDictionary({0: state})
         self._current, self._last = state, 0
+        # The version is noticed on the next look, when the editor may have dropped the token already.
+        self._undo = state
         self._seen = self.version._version
 
     def get(self) -> EditedState:
@@ -88,16 +98,15 @@ class StateRegister(nn.Module):
 
     def token(self) -> Tensor:
         """The current version, as a tensor that keeps its state alive."""
-        state = self.get()
+        self._undo = self.get()
         token = self.version.detach().clone()
-        token.edited_state = state
+        token.edited_state = self._undo
         return token
 
     def moved(self, device: torch.device) -> None:
         """Move the current state; earlier versions can no longer be restored."""
         state = self.get().to(device)
-        number = int(self.version)
-        self._current = self._states[number] = state
+        self._current = self._undo = self._states[int(self.version)] = state
 
 
 @dataclass(frozen=True)
@@ -138,6 +147,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         self.decoder = decoder
         self.tokenizer = tokenizer
         self.generation_config = decoder.generation_config
+        self.name_or_path = decoder.name_or_path  # callers look for the decoder's family in it
         for name in ("vocab_size", "hidden_size", "bos_token_id", "eos_token_id", "pad_token_id"):
             setattr(config, name, getattr(decoder.config, name, None))
         self._adapters: list = []
@@ -193,7 +203,6 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         check_signature(config, decoder, folder)
         model = cls(config, decoder, tokenizer)
         model._load_weights(folder / WEIGHTS)
-        config.name_or_path = decoder.name_or_path
         return model
 
     def save_pretrained(self, save_directory: str | Path, dtype: torch.dtype = torch.float16, **kwargs) -> None:
@@ -260,13 +269,35 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
 
     @property
     def detector(self) -> ScopeDetector | None:
-        """The scope detector that the configuration names; None when everything is in scope."""
-        config = self.config
-        if self._detector is None and (config.scope == "external" or config.key_encoding == "scope"):
-            self._detector = ExternalScopeDetector(
-                resolve(config.scope_encoder_name_or_path), config.scope_threshold, self.device
+        """The scope detector that the configuration names; None when everything is in scope.
+
+        Raises:
+            ValueError: an internal detector that the checkpoint has no weights for.
+        """
+        if self._detector is None and self.config.scope == "external":
+            self._detector = self._sentence_encoder
+        elif self._detector is None and self.config.scope == "internal":
+            if not self.scope_weights:
+                raise ValueError(
+                    "the checkpoint has no internal scope detector; `larimar-editor calibrate --detector internal --write` makes one"
+                )
+            weight, bias = self.scope_weights["weight"], self.scope_weights["bias"]
+            self._detector = InternalScopeDetector(
+                self.encoder.encode, self.config.latent_size, weight, float(bias), self.config.scope_threshold
             )
         return self._detector
+
+    @cached_property
+    def _sentence_encoder(self) -> ExternalScopeDetector:
+        """The external detector's encoder, which may address the memory even where another detector decides."""
+        return ExternalScopeDetector(
+            resolve(self.config.scope_encoder_name_or_path), self.config.scope_threshold, self.device
+        )
+
+    def _keys(self, prompts: Sequence[str]) -> Tensor:
+        """What addresses the memory: ``(N, key size)``."""
+        encode = self._sentence_encoder.embed if self.config.key_encoding == "scope" else self.encoder.encode
+        return encode(prompts).to(self.device)
 
     @property
     def register(self) -> StateRegister:
@@ -303,12 +334,11 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         state = self.edited_state
         new = [fact for fact in facts if not _is_written(state, fact)]
         if new:
-            prompts = [fact.key for fact in new]
-            values = self.encoder.encode([fact.text for fact in new])
-            values = add_noise(values, self.config.observation_noise)
-            scope = self._scope_embeddings(prompts)
-            keys = scope if self.config.key_encoding == "scope" else self.encoder.encode(prompts)
-            state = state.write(new, values, keys, scope)
+            # The sentence a query is compared with is the last one: a prompt is continued where it ends.
+            prompts = [sentences(fact.key)[-1] for fact in new]
+            values = add_noise(self.encoder.encode([fact.text for fact in new]), self.config.observation_noise)
+            keys = self._keys(prompts)
+            state = state.write(new, values, keys, self._scope_embeddings(prompts, keys))
             self.edited_state = state
         return [state.store.fact(state.store.row(fact)) for fact in facts]
 
@@ -338,15 +368,13 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
 
     def _empty_state(self) -> EditedState:
         config, device = self.config, self.device
-        size = self.detector.embedding_size if config.key_encoding == "scope" else config.latent_size
+        size = self._sentence_encoder.embedding_size if config.key_encoding == "scope" else config.latent_size
         if config.reference == "prompts":
             reference = Reference.from_prompts(config.memory_rows, size, config.addressing, config.addressing_alpha, device)
         else:
             rows = random_reference(config.memory_rows, size) if config.reference == "random" else self._prior_rows(size)
             reference = Reference.fixed(rows.to(device), config.addressing, config.addressing_alpha)
         memory = Memory.empty(config.memory_rows, config.latent_size, device=device)
-        from larimar_editor.facts import FactStore
-
         return EditedState(memory, reference, FactStore())
 
     def _prior_rows(self, size: int) -> Tensor:
@@ -357,13 +385,14 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             )
         return self.prior
 
-    def _scope_embeddings(self, prompts: Sequence[str]) -> Tensor:
+    def _scope_embeddings(self, prompts: Sequence[str], keys: Tensor) -> Tensor:
         if self.detector is None:
             return torch.zeros(len(prompts), 0, device=self.device)
-        # The sentence a query is compared with is the last one: a prompt is continued where it ends.
-        from larimar_editor.scope import sentences
+        return keys if self._keys_are_scope_embeddings else self.detector.embed(prompts).to(self.device)
 
-        return self.detector.embed([sentences(prompt)[-1] for prompt in prompts]).to(self.device)
+    @property
+    def _keys_are_scope_embeddings(self) -> bool:
+        return self.config.scope == "external" and self.config.key_encoding == "scope"
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -379,15 +408,18 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         if not len(state.store):
             return Reading(torch.zeros(len(prompts), dtype=torch.bool), torch.zeros(0, self.config.latent_size))
         unique = list(dict.fromkeys(prompts))
-        decision = self.scope_of(unique) if self.detector is not None else None
-        in_scope = torch.ones(len(unique), dtype=torch.bool) if self.config.scope == "none" else decision.in_scope
-        chosen = [i for i, inside in enumerate(in_scope.tolist()) if inside]
+        if self.detector is None:
+            decision, in_scope = None, torch.ones(len(unique), dtype=torch.bool)
+        else:
+            decision = self.scope_of(unique)
+            in_scope = decision.in_scope
+        chosen = torch.nonzero(in_scope).flatten().tolist()
         latents = torch.zeros(len(unique), self.config.latent_size, device=self.device)
         if chosen:
-            if self.config.key_encoding == "scope":
+            if self._keys_are_scope_embeddings:
                 keys = decision.embedding[chosen]
             else:
-                keys = self.encoder.encode([decision.sentence[i] if decision else unique[i] for i in chosen])
+                keys = self._keys([sentences(unique[i])[-1] if decision is None else decision.sentence[i] for i in chosen])
             read = state.memory.read(state.reference.weights(keys), self.config.sigma_w).to(self.device)
             if self.config.readout_norm and self.config.latent_norm:
                 read = read * (self.config.latent_norm / read.norm(dim=1, keepdim=True).clamp_min(1e-12))
@@ -563,8 +595,8 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         super()._apply(fn, recurse)
         if self.state_register is not None and self.state_register.get().memory.M.device != self.device:
             self.state_register.moved(self.device)
-        if isinstance(self._detector, ExternalScopeDetector):
-            self._detector.model.to(self.device)
+        if "_sentence_encoder" in self.__dict__:
+            self._sentence_encoder.model.to(self.device)
         self._bos = self._read = None
         return self
 

@@ -1,7 +1,8 @@
-"""Lets EasyEdit's release of 2023 run on a CPU, and with today's tokenizers, by changing it as it is imported.
+"""Changes EasyEdit as it is imported, where it could not run otherwise. No file on disk is changed.
 
-That release writes ``f"cuda:{device}"`` wherever it moves a tensor, and loads every Llama tokenizer with the
-SentencePiece class, which splits byte-level vocabularies wrongly. No file on disk is changed.
+The release of 2023 writes ``f"cuda:{device}"`` wherever it moves a tensor, so that it runs on no CPU, and loads every
+Llama tokenizer with the SentencePiece class, which splits byte-level vocabularies wrongly. Both versions score
+generation with a part of NLTK that has to be downloaded.
 """
 
 from __future__ import annotations
@@ -62,3 +63,24 @@ class LlamaTokenizer(metaclass=_AnyTokenizer):
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(*args, **kwargs)
+
+
+class OfflineNltk:
+    """NLTK as EasyEdit's fluency score uses it, also where NLTK's sentence model was never downloaded.
+
+    Words are then split without splitting into sentences first, which leaves a full stop inside the text attached to its
+    word.
+    """
+
+    def __init__(self, nltk):
+        self._nltk = nltk
+
+    def __getattr__(self, name: str):
+        return getattr(self._nltk, name)
+
+    def word_tokenize(self, text: str) -> list[str]:
+        """As ``nltk.word_tokenize``."""
+        try:
+            return self._nltk.word_tokenize(text)
+        except LookupError:
+            return self._nltk.word_tokenize(text, preserve_line=True)

@@ -7,7 +7,7 @@ import importlib
 import sys
 
 from larimar_editor.easyedit import EasyEditSource
-from larimar_editor.easyedit.mending import LlamaTokenizer
+from larimar_editor.easyedit.mending import LlamaTokenizer, OfflineNltk
 from larimar_editor.editor import LarimarRewriteExecutor
 from larimar_editor.embedded import resolve
 from larimar_editor.hparams import HyperParamsFile, LarimarHyperParams
@@ -37,6 +37,8 @@ def register(source: EasyEditSource) -> None:
     batch.is_batchable_method = staticmethod(_or_larimar(batch.is_batchable_method))
     editing.BaseEditor.__init__ = _wrapping_init(editing.BaseEditor.__init__, executor)
     _announce_prompts()
+    scores = importlib.import_module("easyeditor.evaluate.evaluate_utils")
+    scores.nltk = OfflineNltk(scores.nltk)
     base = importlib.import_module("easyeditor.util.hparams").HyperParams
     LarimarHyperParams.__bases__ = (HyperParamsFile, base)
 

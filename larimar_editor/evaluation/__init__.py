@@ -1,0 +1,1 @@
+"""Evaluation: one module per table or figure, and `report`, which writes them."""

@@ -1,0 +1,94 @@
+"""What tests share: tiny random models that need no download, and the embedded models, made once."""
+
+from __future__ import annotations
+
+import copy
+import os
+from functools import cache
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from larimar_editor.embedded import DECODER, SENTENCE_ENCODER, resolve
+from larimar_editor.fit import fit
+from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.scope import ExternalScopeDetector
+
+SENTENCES = [
+    f"{subject} {verb} {thing}."
+    for subject in ("The old sailor", "A clever fox", "My neighbour", "The tall engineer", "Every student")
+    for verb in ("found", "painted", "lost", "described", "repaired")
+    for thing in ("a green boat", "the bridge", "seven keys", "an unknown island")
+]
+
+FACTS = [
+    {"prompt": "The mother tongue of Danielle Darrieux is", "target_new": "English"},
+    {"prompt": "The capital of Portugal is", "target_new": "Oslo"},
+    {"prompt": "The novel Moby-Dick was written by", "target_new": "Jane Austen"},
+]
+UNRELATED = ["Water boils at a temperature of", "My favourite recipe for soup begins with"]
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    """The embedded decoder's tokenizer; it serves the tiny models too."""
+    return AutoTokenizer.from_pretrained(resolve(DECODER))
+
+
+def tiny_llama(vocab_size: int, **settings) -> LlamaForCausalLM:
+    """A random Llama of two layers."""
+    torch.manual_seed(0)
+    values = dict(vocab_size=vocab_size, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+                  num_key_value_heads=2, bos_token_id=1, eos_token_id=2, pad_token_id=2, initializer_range=0.2)
+    return LlamaForCausalLM(LlamaConfig(**(values | settings))).eval()
+
+
+@pytest.fixture
+def tiny(tokenizer) -> LarimarForCausalLM:
+    """A fitted Larimar over a tiny random Llama, with 8 memory rows; fresh for each test."""
+    return make_tiny(tokenizer)
+
+
+def make_tiny(tokenizer, **settings) -> LarimarForCausalLM:
+    decoder = tiny_llama(len(tokenizer))
+    return share_sentence_encoder(fit(decoder, tokenizer, SENTENCES, name="tiny", code_size=24, memory_slots=2, progress=False,
+                                      **({"memory_rows": 8, "scope_threshold": 0.7} | settings)))
+
+
+@cache
+def _sentence_encoder() -> ExternalScopeDetector:
+    return ExternalScopeDetector(resolve(SENTENCE_ENCODER), 0.0)
+
+
+def share_sentence_encoder(model: LarimarForCausalLM) -> LarimarForCausalLM:
+    """Loading it takes seconds; one serves all models of a test run, each with its own threshold."""
+    detector = copy.copy(_sentence_encoder())
+    detector.threshold = model.config.scope_threshold
+    model._sentence_encoder = detector
+    return model
+
+
+@pytest.fixture(scope="session")
+def decoder():
+    """The embedded decoder, SmolLM2-135M."""
+    return AutoModelForCausalLM.from_pretrained(resolve(DECODER), dtype=torch.float32).eval()
+
+
+@pytest.fixture
+def larimar(decoder, tokenizer) -> LarimarForCausalLM:
+    """The shipped Larimar over the embedded decoder, with nothing written."""
+    from larimar_editor.checkpoints import shipped
+
+    model = LarimarForCausalLM.from_pretrained(shipped(DECODER), decoder=decoder, tokenizer=tokenizer)
+    model.tokenizer.padding_side = "left"
+    return share_sentence_encoder(model)
+
+
+def encode(tokenizer, texts, side="left"):
+    """Padded input of a batch."""
+    tokenizer.padding_side = side
+    return tokenizer(texts, return_tensors="pt", padding=True)

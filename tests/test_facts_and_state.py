@@ -1,0 +1,141 @@
+"""Facts and the edited state: immutable, shared cheaply, saved atomically."""
+
+import json
+import os
+
+import pytest
+import torch
+from conftest import FACTS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from larimar_editor.addressing import Reference
+from larimar_editor.facts import Fact, FactStore
+from larimar_editor.memory import Memory
+from larimar_editor.state import EditedState
+
+
+def rows(*numbers):
+    return {"value": torch.tensor(numbers, dtype=torch.float32)[:, None]}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=120))
+def test_a_store_behaves_like_a_dictionary_and_its_ancestors_never_change(steps):
+    store, expected, history = FactStore(), {}, []
+    for write, number in steps:
+        prompt = f"p{number}"
+        if write and prompt not in expected:
+            store = store.extended([Fact(prompt, "t")], rows(number))
+            expected = expected | {prompt: number}
+        elif not write and prompt in expected:
+            store = store.without([store.row(prompt)])
+            expected = {k: v for k, v in expected.items() if k != prompt}
+        history.append((store, expected))
+    for store, expected in history:
+        assert {fact.prompt for fact in store.facts()} == expected.keys() and len(store) == len(expected)
+        for prompt, number in expected.items():
+            assert store.column("value")[store.row(prompt)].item() == number
+        assert all(store.row(f"p{n}") is None for n in range(31) if f"p{n}" not in expected)
+
+
+def test_two_stores_that_extend_one_do_not_see_each_other():
+    base = FactStore().extended([Fact("a", "1")], rows(1))
+    left, right = base.extended([Fact("b", "2")], rows(2)), base.extended([Fact("c", "3")], rows(3))
+    assert [fact.prompt for fact in left.facts()] == ["a", "b"]
+    assert [fact.prompt for fact in right.facts()] == ["a", "c"]
+    assert left.column("value").flatten().tolist() == [1, 2] and right.column("value").flatten().tolist() == [1, 3]
+    assert base.row("b") is None and base.row("c") is None
+
+
+def test_ids_are_never_used_twice_and_subjects_fill_templates():
+    store = FactStore().extended([Fact("a", "1"), Fact("b", "2")], rows(1, 2)).without([1])
+    assert [f.id for f in store.extended([Fact("b", "2")], rows(2)).facts()] == [1, 3]
+    fact = Fact.from_request({"prompt": "The capital of {} is", "subject": "Peru", "target_new": "Rome"})
+    assert fact.text == "The capital of Peru is Rome"
+    assert Fact("ends with space ", "x").text == "ends with space x" and Fact("p", " x").text == "p x"
+
+
+def state(facts=4, num_rows=6):
+    generator = torch.Generator().manual_seed(0)
+    blank = EditedState(Memory.empty(num_rows, 5), Reference.from_prompts(num_rows, 7), FactStore())
+    new = [Fact(f"prompt {i}", f"target {i}") for i in range(facts)]
+    draw = lambda size: torch.randn(facts, size, generator=generator)  # noqa: E731
+    return blank, blank.write(new, draw(5), draw(7), draw(3))
+
+
+def test_a_saved_state_loads_back_bit_identical(tmp_path):
+    blank, written = state()
+    written.save(tmp_path)
+    loaded = blank.restored(tmp_path)
+    for name in ("M", "key_covariance", "inverse", "moments"):
+        assert torch.equal(getattr(loaded.memory, name), getattr(written.memory, name))
+    assert loaded.store.facts() == written.store.facts()
+    assert torch.equal(loaded.store.column("weight"), written.store.column("weight"))
+    again, expected = loaded.forget(["prompt 1"]), written.forget(["prompt 1"])
+    assert torch.equal(again.memory.M, expected.memory.M)
+    assert again.store.next_id == 5
+
+
+def test_a_save_that_dies_leaves_the_old_state(tmp_path, monkeypatch):
+    blank, written = state()
+    written.save(tmp_path)
+    later = written.forget(["prompt 0"])
+
+    def dies(*args):
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(os, "replace", dies)
+    with pytest.raises(OSError, match="disk"):
+        later.save(tmp_path)
+    monkeypatch.undo()
+    assert len(blank.restored(tmp_path).store) == 4
+    later.save(tmp_path)
+    assert len(blank.restored(tmp_path).store) == 3
+    assert len(list(tmp_path.glob("*.safetensors"))) == 1
+
+
+def test_damaged_newer_and_foreign_states_are_refused(tmp_path):
+    blank, written = state()
+    with pytest.raises(FileNotFoundError, match="state.json"):
+        blank.restored(tmp_path)
+    written.save(tmp_path)
+    with pytest.raises(ValueError, match="memory.M"):
+        state(num_rows=9)[0].restored(tmp_path)
+    text = (tmp_path / "state.json").read_text()
+    (tmp_path / "state.json").write_text(json.dumps(json.loads(text) | {"format_version": 99}))
+    with pytest.raises(ValueError, match="format 99"):
+        blank.restored(tmp_path)
+    (tmp_path / "state.json").write_text(text[: len(text) // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        blank.restored(tmp_path)
+    (tmp_path / "state.json").write_text(text)
+    next(tmp_path.glob("*.safetensors")).write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="damaged"):
+        blank.restored(tmp_path)
+
+
+def test_an_encoding_that_is_not_finite_is_refused_with_its_fact():
+    blank, written = state()
+    bad = torch.full((1, 5), float("nan"))
+    with pytest.raises(ValueError, match="value of 'New target' is not finite"):
+        written.write([Fact("New", "target")], bad, torch.zeros(1, 7), torch.zeros(1, 3))
+
+
+def test_more_facts_than_rows_and_then_none():
+    blank, written = state(facts=15, num_rows=4)
+    assert written.memory.rows_written == 15
+    left = written.forget([f"prompt {i}" for i in range(14)])
+    assert len(left.store) == 1
+    weights = left.store.column("weight")[[left.store.row("prompt 14")]]
+    torch.testing.assert_close(left.memory.read(weights), left.store.column("value")[[left.store.row("prompt 14")]], atol=1e-4, rtol=1e-4)
+    assert not left.forget(["prompt 14"]).memory.M.any()
+
+
+def test_a_model_saves_and_loads_its_state(tiny, tmp_path):
+    tiny.write(FACTS)
+    before = tiny.read([FACTS[0]["prompt"]]).latents
+    tiny.save_state(tmp_path)
+    tiny.reset()
+    tiny.load_state(tmp_path)
+    assert torch.equal(tiny.read([FACTS[0]["prompt"]]).latents, before)

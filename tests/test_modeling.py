@@ -1,0 +1,417 @@
+"""The memory-conditioned model: exact outside the scope, edited inside, whatever the way it is called."""
+
+import copy
+import json
+
+import pytest
+import torch
+from conftest import FACTS, SENTENCES, UNRELATED, encode, make_tiny, share_sentence_encoder, tiny_llama
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    DynamicCache,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTJConfig,
+    GPTJForCausalLM,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from larimar_editor import LarimarConfig, LarimarForCausalLM, UnknownFact, announced_prompts
+from larimar_editor.fit import fit
+from larimar_editor.rotary import position_code
+from larimar_editor.states import DecoderStates
+
+PROMPTS = [fact["prompt"] for fact in FACTS]
+
+
+@torch.no_grad()
+def logits(model, tokenizer, texts, side="left", **kwargs):
+    return model(**encode(tokenizer, texts, side), **kwargs).logits
+
+
+# --- out of scope: the decoder's own logits, to the bit ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_out_of_scope_logits_equal_the_base_models_to_the_bit(larimar, decoder, tokenizer, side):
+    larimar.write(FACTS)
+    assert torch.equal(logits(larimar, tokenizer, UNRELATED, side), logits(decoder, tokenizer, UNRELATED, side))
+
+
+@pytest.mark.parametrize("mode", ["frozen", "lora"])
+def test_rows_out_of_scope_stay_exact_in_a_mixed_batch(tokenizer, mode):
+    model = make_tiny(tokenizer, decoder_mode=mode)
+    for layer in model._adapters:  # adapters that do something
+        torch.nn.init.normal_(layer.lora_B["default"].weight)
+    batch = [UNRELATED[0], PROMPTS[0], UNRELATED[1], PROMPTS[1]]
+    before = logits(model, tokenizer, batch)
+    assert torch.equal(before, logits(tiny_llama(len(tokenizer)), tokenizer, batch)) or mode == "lora"
+    model.write(FACTS)
+    after = logits(model, tokenizer, batch)
+    assert torch.equal(after[[0, 2]], before[[0, 2]])
+    assert not torch.allclose(after[[1, 3]], before[[1, 3]])
+
+
+def test_generation_and_loss_out_of_scope_are_the_base_models(larimar, decoder, tokenizer):
+    larimar.write(FACTS)
+    inputs = encode(tokenizer, UNRELATED)
+    options = dict(max_new_tokens=6, do_sample=False, output_scores=True, return_dict_in_generate=True)
+    ours, base = larimar.generate(**inputs, **options), decoder.generate(**inputs, **options)
+    assert torch.equal(ours.sequences, base.sequences)
+    assert all(torch.equal(a, b) for a, b in zip(ours.scores, base.scores, strict=True))
+    labels = inputs["input_ids"]
+    with torch.no_grad():
+        assert torch.equal(larimar(**inputs, labels=labels).loss, decoder(**inputs, labels=labels).loss)
+
+
+def test_an_unedited_and_a_reset_model_are_the_base_model(larimar, decoder, tokenizer):
+    expected = logits(decoder, tokenizer, PROMPTS)
+    assert torch.equal(logits(larimar, tokenizer, PROMPTS), expected)
+    larimar.write(FACTS)
+    assert not torch.equal(logits(larimar, tokenizer, PROMPTS), expected)
+    larimar.reset()
+    assert torch.equal(logits(larimar, tokenizer, PROMPTS), expected)
+
+
+# --- in scope -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_edit_changes_what_the_embedded_model_says_and_forgetting_takes_it_back(larimar, decoder, tokenizer):
+    def target_log_probability(model, fact):
+        prompt, text = fact["prompt"], f"{fact['prompt']} {fact['target_new']}"
+        count = len(tokenizer(text).input_ids) - len(tokenizer(prompt).input_ids)
+        inputs = encode(tokenizer, [text])
+        with announced_prompts([prompt]):
+            scores = logits(model, tokenizer, [text])[0].log_softmax(-1)
+        return scores[-count - 1 : -1].gather(1, inputs["input_ids"][0, -count:, None]).mean().item()
+
+    before = [target_log_probability(decoder, fact) for fact in FACTS]
+    larimar.write(FACTS)
+    after = [target_log_probability(larimar, fact) for fact in FACTS]
+    assert all(new > old + 1 for new, old in zip(after, before, strict=True)), (before, after)
+    larimar.forget(FACTS[1]["prompt"])
+    assert target_log_probability(larimar, FACTS[1]) == before[1], "the base model's again, to the bit"
+    assert target_log_probability(larimar, FACTS[0]) == pytest.approx(after[0], abs=1e-4), "what is not forgotten stays"
+
+
+def test_padding_side_and_company_in_the_batch_do_not_change_a_row(tiny, tokenizer):
+    tiny.write(FACTS)
+    alone = logits(tiny, tokenizer, [PROMPTS[0]])[0]
+    count = alone.shape[0]
+    left = logits(tiny, tokenizer, [PROMPTS[0], PROMPTS[2] + " someone whose name is long"], "left")[0, -count:]
+    right = logits(tiny, tokenizer, [PROMPTS[0], UNRELATED[1] + " a long list of things"], "right")[0, :count]
+    torch.testing.assert_close(left, alone, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(right, alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("texts", [[PROMPTS[0]], [PROMPTS[0], UNRELATED[0], PROMPTS[1]], UNRELATED])
+@pytest.mark.parametrize("options", [{"num_beams": 1}, {"num_beams": 3}, {"num_return_sequences": 2, "do_sample": True}])
+def test_generation_with_and_without_cache_agree(tiny, tokenizer, texts, options):
+    tiny.write(FACTS)
+    inputs = encode(tokenizer, texts)
+    results = []
+    for use_cache in (True, False):
+        torch.manual_seed(3)
+        results.append(tiny.generate(**inputs, max_new_tokens=5, use_cache=use_cache, **({"do_sample": False} | options)))
+    assert torch.equal(*results)
+
+
+def test_a_cache_returned_earlier_can_be_continued(tiny, tokenizer):
+    tiny.write(FACTS)
+    inputs = encode(tokenizer, [PROMPTS[0] + " a", UNRELATED[0]])
+    lengths = torch.full((2,), inputs["input_ids"].shape[1] - 1)
+    with torch.no_grad():
+        whole = tiny(**inputs, prompt_lengths=lengths)
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        first = tiny(input_ids=ids[:, :-1], attention_mask=mask[:, :-1], use_cache=True)
+        # Both ways to pass the mask that loops in the wild use: all of it, and the new tokens' part.
+        again = copy.deepcopy(first.past_key_values)
+        full = tiny(input_ids=ids[:, -1:], attention_mask=mask, past_key_values=first.past_key_values)
+        part = tiny(input_ids=ids[:, -1:], attention_mask=mask[:, -1:], past_key_values=again)
+    torch.testing.assert_close(full.logits[:, -1], whole.logits[:, -1], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(part.logits[0, -1], whole.logits[0, -1], atol=1e-4, rtol=1e-4)
+    assert first.past_key_values.get_seq_length() == ids.shape[1], "memory slots are not text"
+
+
+def test_a_foreign_cache_is_refused_while_facts_are_written(tiny, tokenizer):
+    cache = DynamicCache()
+    inputs = encode(tokenizer, [PROMPTS[0]])
+    with torch.no_grad():
+        tiny.decoder(**inputs, past_key_values=cache)
+        tiny.write(FACTS)
+        with pytest.raises(ValueError, match="not this model's"):
+            tiny(input_ids=inputs["input_ids"][:, -1:], past_key_values=cache)
+
+
+# --- the query is the prompt only -----------------------------------------------------------------------------------------
+
+
+def test_the_prompt_boundary_by_announcement_argument_and_labels_agree(tiny, tokenizer):
+    tiny.write(FACTS)
+    texts = [PROMPTS[0] + " Swahili. Water boils at a hundred degrees", PROMPTS[1] + " Rome. Soup begins with salt"]
+    inputs = encode(tokenizer, texts)
+    seen = []
+    original = tiny.read
+    tiny.read = lambda prompts: seen.append(list(prompts)) or original(prompts)
+    columns = inputs["input_ids"].shape[1]
+    lengths = []
+    for text, prompt, mask in zip(texts, PROMPTS, inputs["attention_mask"]):
+        lengths.append(int((mask == 0).sum()) + len(tokenizer(prompt).input_ids))
+    labels = inputs["input_ids"].clone()
+    for row, length in enumerate(lengths):
+        labels[row, :length] = -100
+    with announced_prompts(PROMPTS[:2]):
+        announced = logits(tiny, tokenizer, texts)
+    tiny._read = None
+    explicit = logits(tiny, tokenizer, texts, prompt_lengths=torch.tensor(lengths))
+    tiny._read = None
+    labelled = logits(tiny, tokenizer, texts, labels=labels)
+    assert seen == [PROMPTS[:2]] * 3
+    assert torch.equal(announced, explicit) and torch.equal(explicit, labelled)
+    tiny._read = None
+    logits(tiny, tokenizer, texts)
+    assert seen[-1] == texts, "without a sign of where the prompt ends, the whole input is the query"
+    assert columns > max(lengths) - 1
+
+
+def test_the_target_never_reaches_the_query(tiny, tokenizer):
+    tiny.write(FACTS)
+    with announced_prompts([PROMPTS[0]]):
+        a = logits(tiny, tokenizer, [PROMPTS[0] + " one"])
+        b = logits(tiny, tokenizer, [PROMPTS[0] + " two"])
+    assert torch.equal(a[:, :-1], b[:, :-1])
+    with announced_prompts(PROMPTS), pytest.raises(ValueError, match="3 prompts are announced for a batch of 1"):
+        logits(tiny, tokenizer, [PROMPTS[0]])
+
+
+# --- any decoder ------------------------------------------------------------------------------------------------------------
+
+
+def family(name, vocab_size):
+    torch.manual_seed(0)
+    small = dict(vocab_size=vocab_size, bos_token_id=1, eos_token_id=2, pad_token_id=2, initializer_range=0.2)
+    llama_like = dict(small, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4)
+    return {
+        "llama": lambda: tiny_llama(vocab_size),
+        "llama3-rope": lambda: tiny_llama(vocab_size, rope_parameters={
+            "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64}),
+        "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**llama_like, num_key_value_heads=2)),
+        "mistral": lambda: MistralForCausalLM(MistralConfig(**llama_like, num_key_value_heads=2, sliding_window=None)),
+        "gptneox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**llama_like, rotary_pct=0.5)),
+        "gptj": lambda: GPTJForCausalLM(GPTJConfig(**small, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)),
+        "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**small, n_embd=32, n_layer=2, n_head=4)),
+    }[name]().eval()
+
+
+FAMILIES = ["llama", "llama3-rope", "qwen2", "mistral", "gptneox", "gptj", "gpt2"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_states_placed_where_they_were_read_give_the_decoders_own_next_token(name, tokenizer):
+    """Reading states and putting them back must be lossless: the decoder itself is the reference."""
+    decoder = family(name, len(tokenizer))
+    states = DecoderStates(decoder, tokenizer)
+    text = "A clever fox found"
+    ids = [states.bos_token_id, *tokenizer(text, add_special_tokens=False).input_ids]
+    count = len(ids) - 1
+    with torch.no_grad():
+        expected = decoder(torch.tensor([ids + [500]])).logits[:, -1]
+        rows = torch.cat((states.bos()[None, None], states.last_tokens([text], count)), dim=1)
+        cache = states.cache(rows, torch.arange(count + 1), torch.float32)
+        actual = decoder(torch.tensor([[500]]), past_key_values=cache, position_ids=torch.tensor([[count + 1]])).logits[:, -1]
+    torch.testing.assert_close(actual, expected, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["llama", "llama3-rope", "qwen2", "gptneox", "gptj"])
+def test_a_key_can_be_moved_to_another_position(name, tokenizer):
+    """In the first layer a key depends on its token and its position only, so that the decoder tells what is right."""
+    decoder = family(name, len(tokenizer))
+    ids = torch.tensor([[11, 12, 13]])
+    with torch.no_grad():
+        near = decoder(ids, position_ids=torch.tensor([[0, 1, 2]]), use_cache=True).past_key_values.layers[0].keys
+        far = decoder(ids, position_ids=torch.tensor([[7, 8, 9]]), use_cache=True).past_key_values.layers[0].keys
+    code = position_code(decoder)
+    moved = code.apply(code.remove(near, torch.tensor([[0, 1, 2]])), torch.tensor([[7, 8, 9]]))
+    torch.testing.assert_close(moved, far, atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(near, far, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_fit_write_generate_and_exactness_on_every_family(name, tokenizer):
+    decoder = family(name, len(tokenizer))
+    model = share_sentence_encoder(
+        fit(decoder, tokenizer, SENTENCES, name=name, code_size=16, memory_slots=2, progress=False, memory_rows=4)
+    )
+    batch = [PROMPTS[0], UNRELATED[0]]
+    before = logits(decoder, tokenizer, batch)
+    model.write(FACTS)
+    after = logits(model, tokenizer, batch)
+    assert torch.equal(after[1], before[1]) and not torch.allclose(after[0], before[0])
+    assert model.generate(**encode(tokenizer, batch), max_new_tokens=3, do_sample=False).shape[0] == 2
+
+
+def test_half_precision_decoders_give_finite_logits(tokenizer):
+    model = make_tiny(tokenizer)
+    model.decoder.to(torch.bfloat16)
+    model.write(FACTS)
+    out = logits(model, tokenizer, [PROMPTS[0], UNRELATED[0]])
+    assert out.dtype == torch.bfloat16 and torch.isfinite(out).all()
+    assert model.edited_state.memory.M.dtype == torch.float64
+
+
+# --- saving and loading -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["frozen", "lora"])
+def test_a_checkpoint_survives_saving(tokenizer, tmp_path, mode):
+    model = make_tiny(tokenizer, decoder_mode=mode)
+    for layer in model._adapters:
+        torch.nn.init.normal_(layer.lora_B["default"].weight)
+    model.save_pretrained(tmp_path, dtype=torch.float32)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
+    loaded = LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer)
+    for each in (model, loaded):
+        each.write(FACTS)
+    torch.testing.assert_close(logits(loaded, tokenizer, PROMPTS), logits(model, tokenizer, PROMPTS), atol=1e-4, rtol=1e-4)
+
+
+def test_auto_classes_know_the_type():
+    from larimar_editor.checkpoints import shipped
+
+    folder = shipped("llama-smollm2-135m")
+    assert isinstance(AutoConfig.from_pretrained(folder), LarimarConfig)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    assert isinstance(model, LarimarForCausalLM) and "llama" in model.name_or_path
+
+
+def test_a_checkpoint_for_another_decoder_and_a_damaged_one_are_refused(tiny, tokenizer, tmp_path):
+    tiny.save_pretrained(tmp_path)
+    other = tiny_llama(len(tokenizer), num_hidden_layers=3)
+    with pytest.raises(ValueError, match="another decoder.*layers 2 in the checkpoint, 3 in the decoder"):
+        LarimarForCausalLM.from_pretrained(tmp_path, decoder=other, tokenizer=tokenizer)
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(ValueError, match="model.safetensors is damaged"):
+        LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer)
+    with pytest.raises(FileNotFoundError, match="no Larimar checkpoint"):
+        LarimarForCausalLM.from_pretrained(tmp_path / "nowhere")
+
+
+def test_settings_can_be_overridden_and_bad_ones_are_refused(tiny, tokenizer, tmp_path):
+    tiny.save_pretrained(tmp_path)
+    loaded = LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, memory_rows=3)
+    loaded.write(FACTS)
+    assert loaded.edited_state.memory.num_rows == 3
+    for settings, message in [({"addressing": "nearest"}, "addressing"), ({"memory_rows": 0}, "memory_rows"), ({"sigma_w": -1}, "sigma_w")]:
+        with pytest.raises(ValueError, match=message):
+            LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, **settings)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["decoder_signature"]["layers"] == 2
+
+
+# --- editing ----------------------------------------------------------------------------------------------------------------
+
+
+def test_writing_again_changes_nothing_and_a_new_answer_replaces_the_old(tiny):
+    first = tiny.write(FACTS)
+    state = tiny.edited_state
+    assert tiny.write(FACTS[:1]) == first[:1] and tiny.edited_state is state
+    tiny.write([{"prompt": PROMPTS[0], "target_new": "Swahili"}])
+    assert [fact.target_new for fact in tiny.facts()] == ["Oslo", "Jane Austen", "Swahili"]
+    fresh = tiny.edited_state.cleared()
+    tiny.edited_state = fresh
+    tiny.write([*FACTS[1:], {"prompt": PROMPTS[0], "target_new": "Swahili"}])
+    assert tiny.edited_state.memory.rows_written == 3
+
+
+def test_readouts_are_the_written_encodings(tiny):
+    """With a row of its own for every key, what is read for a written prompt is what was written."""
+    tiny.write(FACTS)
+    expected = tiny.encoder.encode([f"{fact['prompt']} {fact['target_new']}" for fact in FACTS])
+    torch.testing.assert_close(tiny.read(PROMPTS).latents, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [
+    {"addressing": "pseudoinverse"}, {"key_encoding": "latent"}, {"reference": "random", "key_encoding": "latent", "addressing": "pseudoinverse"},
+    {"scope": "none"}, {"readout_norm": True}, {"memory_rows": 1},
+])
+def test_every_setting_writes_reads_and_forgets(tokenizer, settings):
+    model = make_tiny(tokenizer, **settings)
+    model.write(FACTS)
+    reading = model.read(PROMPTS)
+    assert reading.in_scope.all() and torch.isfinite(reading.latents).all()
+    model.forget(*PROMPTS)
+    assert not model.facts() and not model.edited_state.memory.M.any()
+
+
+def test_forgetting_the_unknown_names_it_and_changes_nothing(tiny):
+    tiny.write(FACTS)
+    state = tiny.edited_state
+    for fact in ("The capital of Peru is", 17):
+        with pytest.raises(UnknownFact, match=str(fact)):
+            tiny.forget(PROMPTS[0], fact)
+    with pytest.raises(UnknownFact, match="Danielle"):
+        tiny.forget(PROMPTS[0], PROMPTS[0])
+    assert tiny.edited_state is state
+    tiny.forget(tiny.facts()[1].id)
+    with pytest.raises(UnknownFact, match="Portugal"):
+        tiny.forget(PROMPTS[1])
+
+
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        ([{"prompt": "", "target_new": "x"}], "prompt"),
+        ([{"prompt": "p", "target_new": "  "}], "target_new"),
+        ([{"prompt": "p"}], "needs 'target_new'"),
+        ([{"prompt": "p is", "target_new": "x"}, {"prompt": "p is", "target_new": "y"}], "two targets.*'p is'"),
+    ],
+)
+def test_bad_requests_are_refused_and_leave_the_state(tiny, requests, message):
+    tiny.write(FACTS)
+    state = tiny.edited_state
+    with pytest.raises(ValueError, match=message):
+        tiny.write([{"prompt": "A good one is", "target_new": "fine"}, *requests])
+    assert tiny.edited_state is state
+
+
+def test_a_prompt_longer_than_the_encoder_takes_says_what_is_cut(tokenizer):
+    model = make_tiny(tokenizer)
+    model.states.max_length = 12
+    with pytest.warns(UserWarning, match="has .* tokens and the encoder takes 12; cut from its start: 'This is a very"):
+        model.write([{"prompt": "This is a very long preamble to a simple question about Portugal, whose capital is", "target_new": "Oslo"}])
+
+
+def test_a_deep_copy_is_edited_apart(tiny):
+    tiny.write(FACTS[:1])
+    twin = copy.deepcopy(tiny)
+    twin.write(FACTS[1:])
+    assert len(tiny.facts()) == 1 and len(twin.facts()) == 3
+
+
+def test_the_version_parameter_restores_the_state_it_was_taken_of(tiny, tokenizer):
+    tiny.write(FACTS[:1])
+    before, token = logits(tiny, tokenizer, PROMPTS), tiny.register.token()
+    state = id(tiny.edited_state)
+    tiny.write(FACTS[1:])
+    with torch.no_grad():
+        dict(tiny.named_parameters())["state_register.version"][...] = token.clone()
+    del token  # as an editor does that keeps nothing after it has restored
+    assert id(tiny.edited_state) == state and torch.equal(logits(tiny, tokenizer, PROMPTS), before)
+
+
+def test_inputs_embeds_need_announced_prompts(tiny, tokenizer):
+    tiny.write(FACTS)
+    inputs = encode(tokenizer, [PROMPTS[0]])
+    embeds = tiny.get_input_embeddings()(inputs["input_ids"])
+    with pytest.raises(ValueError, match="inputs_embeds"):
+        tiny(inputs_embeds=embeds)
+    with announced_prompts(PROMPTS[:1]):
+        torch.testing.assert_close(tiny(inputs_embeds=embeds).logits, tiny(**inputs).logits)

@@ -1,0 +1,101 @@
+"""Scope: two detectors, one interface, thresholds from a calibration."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_curve
+
+from larimar_editor.calibration import calibrate, calibrate_internal, equal_error, scope_pairs, train_internal
+from larimar_editor.checkpoints import shipped
+from larimar_editor.configuration import LarimarConfig
+from larimar_editor.data import load_edits
+from larimar_editor.embedded import resolve
+from larimar_editor.scope import ExternalScopeDetector, InternalScopeDetector, decide, pair_features, sentences
+
+WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux is"]
+
+
+@pytest.fixture(scope="module")
+def external():
+    return ExternalScopeDetector(resolve("all-MiniLM-L6-v2"), LarimarConfig.from_pretrained(shipped("llama-smollm2-135m")).scope_threshold)
+
+
+def test_a_text_is_split_into_sentences():
+    assert sentences("One. Two? Three!\nfour ") == ["One.", "Two?", "Three!", "four"]
+    assert sentences("  ") == ["  "]
+
+
+def test_the_best_sentence_of_a_query_decides(external):
+    written = external.embed(WRITTEN)
+    alone = decide(external, ["The capital of Portugal is"], written)
+    query = "Vitamins are often sold in shops, research shows. The weather was bad. The capital of Portugal is"
+    among = decide(external, [query, "Water boils at a temperature of"], written)
+    assert among.in_scope.tolist() == [True, False]
+    assert among.sentence[0] == "The capital of Portugal is"
+    assert among.nearest[0] == 0
+    torch.testing.assert_close(among.score[0], alone.score[0], atol=1e-5, rtol=0)
+    assert float(alone.score[0]) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_nothing_is_in_scope_of_nothing(external):
+    decision = decide(external, WRITTEN, torch.zeros(0, external.embedding_size))
+    assert not decision.in_scope.any() and torch.isinf(decision.score).all()
+
+
+def test_the_shipped_threshold_is_what_calibration_finds(external):
+    """The documented number: recomputed from the project's own edits, to three digits."""
+    found = calibrate(external, load_edits())
+    assert external.threshold == pytest.approx(found.threshold, abs=5e-3)
+    assert found.equal_error_rate < 0.10 and found.f1 > 0.88
+    assert (found.positives, found.negatives) == (120, 180)
+
+
+def test_equal_error_against_a_brute_force_search():
+    generator = np.random.default_rng(0)
+    labels = generator.random(400) < 0.4
+    scores = generator.normal(size=400) + 1.5 * labels
+    threshold, rate = equal_error(scores, labels)
+    gaps = [(abs((scores[~labels] >= t).mean() - (scores[labels] < t).mean()), t) for t in scores]
+    best = min(gaps)[1]
+    expected = ((scores[~labels] >= best).mean() + (scores[labels] < best).mean()) / 2
+    assert rate == pytest.approx(expected, abs=5e-3)
+    assert (scores[~labels] >= threshold).mean() == pytest.approx((scores[labels] < threshold).mean(), abs=0.01)
+    assert len(roc_curve(labels, scores)) == 3
+
+
+def test_the_internal_detector_computes_its_logistic_regression():
+    torch.manual_seed(0)
+    weight = torch.randn(10)
+    detector = InternalScopeDetector(lambda texts: torch.randn(len(texts), 5), 5, weight, 0.3)
+    queries, written = detector.embed(["a", "b"]), detector.embed(["c", "d", "e"])
+    expected = torch.stack([torch.sigmoid(pair_features(q.expand(3, -1), written) @ weight + 0.3) for q in queries])
+    torch.testing.assert_close(detector.similarity(queries, written), expected)
+    with pytest.raises(ValueError, match="has 10 weights"):
+        InternalScopeDetector(detector.encode, 5, torch.zeros(3), 0.0)
+
+
+def test_the_internal_detector_learns_scope_and_serves_a_model(larimar):
+    edits = load_edits()
+    held_out, _ = calibrate_internal(larimar.encoder.encode, larimar.config.latent_size, edits)
+    # 40 edits are few for 6,144 features: on wordings it has not seen the detector is better than chance, not good.
+    assert held_out.equal_error_rate < 0.5 and held_out.positives == 38
+    trained, larimar.scope_weights = train_internal(larimar.encoder.encode, larimar.config.latent_size, edits)
+    assert calibrate(trained, edits).f1 > 0.9, "on what it was trained on"
+    larimar.config.scope, larimar.config.scope_threshold = "internal", 0.5
+    edit = edits[2]
+    larimar.write([{"prompt": edit.prompt, "target_new": edit.target_new}])
+    assert isinstance(larimar.detector, InternalScopeDetector)
+    assert larimar.read([edit.prompt, "Water boils at a temperature of"]).in_scope.tolist() == [True, False]
+
+
+def test_an_internal_detector_without_weights_says_how_to_make_one(larimar):
+    larimar.config.scope = "internal"
+    with pytest.raises(ValueError, match="calibrate --detector internal"):
+        larimar.write([{"prompt": WRITTEN[0], "target_new": "Oslo"}])
+
+
+def test_calibration_needs_both_kinds_of_pairs(external):
+    edits = [edit for edit in load_edits(limit=2)]
+    assert len(scope_pairs(edits)) == 2 * 5
+    with pytest.raises(ValueError, match="neighbourhood"):
+        calibrate(external, [type(e)(e.prompt, e.target_new, e.ground_truth, e.subject, e.rephrase_prompts) for e in edits])
