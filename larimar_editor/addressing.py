@@ -97,8 +97,14 @@ class Reference:
     pseudoinverse: Tensor | None = None
 
     @classmethod
-    def from_prompts(cls, num_rows: int, key_size: int, addressing: Addressing = "gaussian", alpha: float = 1e-3,
-                     device: torch.device | str = "cpu") -> Reference:
+    def from_prompts(
+        cls,
+        num_rows: int,
+        key_size: int,
+        addressing: Addressing = "gaussian",
+        alpha: float = 1e-3,
+        device: torch.device | str = "cpu",
+    ) -> Reference:
         """An empty reference memory that each newly written prompt extends by its key, while rows are free."""
         rows = torch.zeros(num_rows, key_size, dtype=torch.float64, device=device)
         return cls(rows, torch.zeros(num_rows, dtype=torch.bool, device=device), _known(addressing), alpha)

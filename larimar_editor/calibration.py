@@ -94,7 +94,11 @@ def _contrast(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
     for step in (1, count // 3 or 1, count // 2 or 1):
         for i, edit in enumerate(edits):
             other = edits[(i + step) % count]
-            pairs += [(query, edit.prompt, False) for query in (other.prompt, *other.rephrase_prompts[:1]) if other.prompt != edit.prompt]
+            pairs += [
+                (query, edit.prompt, False)
+                for query in (other.prompt, *other.rephrase_prompts[:1])
+                if other.prompt != edit.prompt
+            ]
     return pairs
 
 
@@ -113,7 +117,9 @@ def calibrate_internal(encode, latent_size: int, edits: Sequence[Edit]) -> tuple
     return calibrate(detector, [e for e, out in zip(edits, held_out) if out]), weights
 
 
-def train_internal(encode, latent_size: int, edits: Sequence[Edit], strength: float = 1.0) -> tuple[InternalScopeDetector, dict[str, Tensor]]:
+def train_internal(
+    encode, latent_size: int, edits: Sequence[Edit], strength: float = 1.0
+) -> tuple[InternalScopeDetector, dict[str, Tensor]]:
     """The internal detector's logistic regression on Larimar's own encodings.
 
     Args:

@@ -36,8 +36,12 @@ def _decoder(name: str, dtype: str, device: str):
 
 @app.command()
 def fit(
-    text: Annotated[Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")] = None,
-    model: Annotated[str, typer.Option(help="Decoder: a Hugging Face name, a folder, or an embedded model.")] = "llama-smollm2-135m",
+    text: Annotated[
+        Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="Decoder: a Hugging Face name, a folder, or an embedded model.")
+    ] = "llama-smollm2-135m",
     out: Annotated[Path, typer.Option(help="Checkpoint folder to write.")] = Path("checkpoints/larimar"),
     sentences: Annotated[int, typer.Option(help="Sentences to use.", min=1)] = 6000,
     slots: Annotated[int, typer.Option(help="P: memory slots, the last tokens of a fact that are kept.", min=1)] = 4,
@@ -45,7 +49,9 @@ def fit(
     batch_size: Annotated[int, typer.Option(help="Sentences per decoder pass.", min=1)] = 64,
     dtype: Annotated[str, typer.Option(help="Decoder dtype while fitting: auto, float32, bfloat16, float16.")] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    scope_threshold: Annotated[Optional[float], typer.Option(help="Threshold of the external scope detector; see `calibrate`.")] = None,
+    scope_threshold: Annotated[
+        Optional[float], typer.Option(help="Threshold of the external scope detector; see `calibrate`.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Choice of sentences and the randomised PCA.")] = 0,
 ) -> None:
     """Make a Larimar checkpoint for a decoder in closed form: no gradient, about a minute for a small decoder."""
@@ -59,7 +65,15 @@ def fit(
     chosen = closed_form.read_sentences(source, limit=sentences, seed=seed)
     settings = {} if scope_threshold is None else {"scope_threshold": scope_threshold}
     larimar = closed_form.fit(
-        decoder, tokenizer, chosen, name=model, code_size=code_size, memory_slots=slots, batch_size=batch_size, seed=seed, **settings
+        decoder,
+        tokenizer,
+        chosen,
+        name=model,
+        code_size=code_size,
+        memory_slots=slots,
+        batch_size=batch_size,
+        seed=seed,
+        **settings,
     )
     larimar.save_pretrained(out)
     report = {
@@ -76,8 +90,12 @@ def fit(
 def calibrate(
     checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
     detector: Annotated[str, typer.Option(help="external or internal.")] = "external",
-    data: Annotated[Optional[Path], typer.Option(help="Edits with rephrasings and neighbours (EasyEdit's, ROME's or ZsRE format). "
-                                                      "By default the project's own.")] = None,
+    data: Annotated[
+        Optional[Path],
+        typer.Option(
+            help="Edits with rephrasings and neighbours (EasyEdit's, ROME's or ZsRE format). By default the project's own."
+        ),
+    ] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first edits only.", min=1)] = None,
     write: Annotated[bool, typer.Option("--write", help="Store the result in the checkpoint.")] = False,
 ) -> None:
@@ -108,12 +126,19 @@ def calibrate(
 @app.command()
 def compare(
     edits: Annotated[int, typer.Option(help="How many edits.", min=1)] = 10,
-    data: Annotated[Optional[Path], typer.Option(help="CounterFact in EasyEdit's or ROME's format, or ZsRE. By default the project's own edits.")] = None,
-    methods: Annotated[Optional[str], typer.Option(help="Comma-separated, as EasyEdit names them. By default all that can run.")] = None,
+    data: Annotated[
+        Optional[Path],
+        typer.Option(help="CounterFact in EasyEdit's or ROME's format, or ZsRE. By default the project's own edits."),
+    ] = None,
+    methods: Annotated[
+        Optional[str], typer.Option(help="Comma-separated, as EasyEdit names them. By default all that can run.")
+    ] = None,
     hparams: Annotated[Path, typer.Option(help="Folder with METHOD/MODEL.yaml.")] = Path("hparams"),
     model: Annotated[str, typer.Option(help="Which MODEL.yaml.")] = "smollm2-135m",
     device: Annotated[Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for table, plot, records and logs. Finished cases in it are not run again.")] = Path("results/compare"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for table, plot, records and logs. Finished cases in it are not run again.")
+    ] = Path("results/compare"),
 ) -> None:
     """Larimar, ROME, FT and what else EasyEdit has, on the same model and edits, through EasyEdit's BaseEditor."""
     import larimar_editor  # noqa: F401  makes EasyEdit importable
@@ -136,13 +161,15 @@ def compare(
 @app.command("memit-stats")
 def memit_stats(
     hparams: Annotated[Path, typer.Option(help="MEMIT's YAML file.")] = Path("hparams/MEMIT/smollm2-135m.yaml"),
-    text: Annotated[Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")] = None,
+    text: Annotated[
+        Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")
+    ] = None,
 ) -> None:
     """Compute MEMIT's key statistics from local text, into the files that EasyEdit looks for."""
+    import easyeditor
+
     import larimar_editor  # noqa: F401  makes EasyEdit importable
     from larimar_editor.easyedit.statistics import DEFAULT_TEXT, compute_key_statistics
-
-    import easyeditor
 
     values = easyeditor.MEMITHyperParams.from_hparams(str(hparams))
     editor = easyeditor.BaseEditor.from_hparams(values)

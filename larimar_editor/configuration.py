@@ -66,7 +66,7 @@ class LarimarConfig(PretrainedConfig):
         latent_norm: float | None = None,
         scope: str = "external",
         scope_encoder_name_or_path: str = "all-MiniLM-L6-v2",
-        scope_threshold: float = 0.75,
+        scope_threshold: float = 0.608,
         decoder_mode: str = "frozen",
         lora_rank: int = 16,
         lora_targets: list[str] | None = None,

@@ -43,9 +43,17 @@ class LarimarRewriteExecutor:
             )
         return self._models[model]
 
-    def apply_to_model(self, model: nn.Module, tok: PreTrainedTokenizerBase, requests: Sequence[Mapping], hparams: LarimarHyperParams,
-                       copy: bool = False, return_orig_weights: bool = False, keep_original_weight: bool = False,
-                       **kwargs) -> tuple[LarimarForCausalLM, dict[str, Tensor]]:
+    def apply_to_model(
+        self,
+        model: nn.Module,
+        tok: PreTrainedTokenizerBase,
+        requests: Sequence[Mapping],
+        hparams: LarimarHyperParams,
+        copy: bool = False,
+        return_orig_weights: bool = False,
+        keep_original_weight: bool = False,
+        **kwargs,
+    ) -> tuple[LarimarForCausalLM, dict[str, Tensor]]:
         """Write requests: one encoder pass and one least-squares update, no gradient.
 
         Args:

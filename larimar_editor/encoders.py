@@ -118,9 +118,9 @@ class TransformerEncoder(nn.Module):
             if not ids:
                 raise ValueError(f"nothing to encode in {text!r}")
             cut_to(ids, self.max_length - self.tokenizer.num_special_tokens_to_add(), text, self.tokenizer)
-        tokens = self.tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
-        ).to(self.queries.device)
+        tokens = self.tokenizer(list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt").to(
+            self.queries.device
+        )
         with torch.no_grad():
             return self(tokens["input_ids"], tokens["attention_mask"]).float()
 

@@ -20,7 +20,9 @@ from larimar_editor.modeling import LarimarForCausalLM, signature
 from larimar_editor.states import DecoderStates
 
 
-def read_sentences(path: str | Path, limit: int | None = None, min_chars: int = 12, max_chars: int = 200, seed: int = 0) -> list[str]:
+def read_sentences(
+    path: str | Path, limit: int | None = None, min_chars: int = 12, max_chars: int = 200, seed: int = 0
+) -> list[str]:
     """Sentences of a UTF-8 text file, one per line, in a random order.
 
     Args:
@@ -39,8 +41,19 @@ def read_sentences(path: str | Path, limit: int | None = None, min_chars: int = 
     return [lines[i] for i in order[:limit]]
 
 
-def fit(decoder: nn.Module, tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], *, name: str, code_size: int = 768,
-        memory_slots: int = 4, batch_size: int = 32, seed: int = 0, progress: bool = True, **settings) -> LarimarForCausalLM:
+def fit(
+    decoder: nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[str],
+    *,
+    name: str,
+    code_size: int = 768,
+    memory_slots: int = 4,
+    batch_size: int = 32,
+    seed: int = 0,
+    progress: bool = True,
+    **settings,
+) -> LarimarForCausalLM:
     """Fit the closed form.
 
     Args:
@@ -65,8 +78,11 @@ def fit(decoder: nn.Module, tokenizer: PreTrainedTokenizerBase, sentences: Seque
     rows = _collect(states, sentences, memory_slots, batch_size, progress)
     mean, scale, basis, kept = principal_components(rows, states.shape.layers * 2, code_size, seed)
     config = LarimarConfig(
-        base_model_name_or_path=name, decoder_signature=signature(decoder, states), latent_size=code_size * memory_slots,
-        memory_slots=memory_slots, **settings,
+        base_model_name_or_path=name,
+        decoder_signature=signature(decoder, states),
+        latent_size=code_size * memory_slots,
+        memory_slots=memory_slots,
+        **settings,
     )
     model = LarimarForCausalLM(config, decoder, tokenizer)
     for parameter, value in ((model.projection.mean, mean), (model.projection.scale, scale), (model.projection.basis, basis)):

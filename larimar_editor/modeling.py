@@ -171,9 +171,17 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
     # --- loading and saving -------------------------------------------------------------------------------------
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str, *, decoder: nn.Module | None = None,
-                        tokenizer: PreTrainedTokenizerBase | None = None, config: LarimarConfig | None = None,
-                        dtype: torch.dtype | str | None = None, device_map=None, **overrides) -> LarimarForCausalLM:
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str,
+        *,
+        decoder: nn.Module | None = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        config: LarimarConfig | None = None,
+        dtype: torch.dtype | str | None = None,
+        device_map=None,
+        **overrides,
+    ) -> LarimarForCausalLM:
         """Load a checkpoint folder.
 
         Args:
@@ -240,10 +248,14 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         expected = self._own_weights()
         own = {key: value for key, value in expected.items() if key != "prior" and not key.startswith("scope.")}
         if own.keys() != tensors.keys():
-            raise ValueError(f"the checkpoint {path} is damaged or of another kind: its weights differ in {sorted(own.keys() ^ tensors.keys())}")
+            raise ValueError(
+                f"the checkpoint {path} is damaged or of another kind: its weights differ in {sorted(own.keys() ^ tensors.keys())}"
+            )
         for key, value in own.items():
             if value.shape != tensors[key].shape:
-                raise ValueError(f"the checkpoint {path} has {key} of shape {tuple(tensors[key].shape)}, expected {tuple(value.shape)}")
+                raise ValueError(
+                    f"the checkpoint {path} has {key} of shape {tuple(tensors[key].shape)}, expected {tuple(value.shape)}"
+                )
             with torch.no_grad():
                 value.copy_(tensors[key])
 
@@ -254,8 +266,9 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         targets = self.config.lora_targets or "all-linear"
         if targets == "all-linear":
             head = self.decoder.get_output_embeddings()
-            targets = sorted({name.rsplit(".")[-1] for name, x in self.decoder.named_modules()
-                              if isinstance(x, nn.Linear) and x is not head})
+            targets = sorted(
+                {name.rsplit(".")[-1] for name, x in self.decoder.named_modules() if isinstance(x, nn.Linear) and x is not head}
+            )
         rank = self.config.lora_rank
         inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=rank, target_modules=targets), self.decoder)
         self._adapters = [x for x in self.decoder.modules() if isinstance(x, BaseTunerLayer)]
@@ -290,9 +303,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
     @cached_property
     def _sentence_encoder(self) -> ExternalScopeDetector:
         """The external detector's encoder, which may address the memory even where another detector decides."""
-        return ExternalScopeDetector(
-            resolve(self.config.scope_encoder_name_or_path), self.config.scope_threshold, self.device
-        )
+        return ExternalScopeDetector(resolve(self.config.scope_encoder_name_or_path), self.config.scope_threshold, self.device)
 
     def _keys(self, prompts: Sequence[str]) -> Tensor:
         """What addresses the memory: ``(N, key size)``."""
@@ -464,9 +475,18 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         rows = [row[mask].tolist() for row, mask in zip(input_ids, keep)]
         return self.tokenizer.batch_decode(rows, skip_special_tokens=True)
 
-    def forward(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, position_ids: Tensor | None = None,
-                past_key_values: LarimarCache | None = None, inputs_embeds: Tensor | None = None, labels: Tensor | None = None,
-                use_cache: bool | None = None, prompt_lengths: Tensor | None = None, **kwargs) -> CausalLMOutputWithPast:
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: LarimarCache | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        prompt_lengths: Tensor | None = None,
+        **kwargs,
+    ) -> CausalLMOutputWithPast:
         """As the decoder's forward, with the memory in front of the rows that are in scope.
 
         The query is the prompt alone: what `announced_prompts` says, else the first ``prompt_lengths`` columns of each
@@ -504,8 +524,13 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         base = memory = None
         if needs_base:
             base = self.decoder(
-                **inputs, attention_mask=attention_mask, position_ids=position_ids, past_key_values=cache.base,
-                labels=None if needs_memory else labels, use_cache=use_cache, **kwargs,
+                **inputs,
+                attention_mask=attention_mask,
+                position_ids=position_ids,
+                past_key_values=cache.base,
+                labels=None if needs_memory else labels,
+                use_cache=use_cache,
+                **kwargs,
             )
         mask = cache.grow(given.shape[1], attention_mask, given.shape[0])
         if needs_memory:
@@ -513,8 +538,11 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             if reading is not None:
                 cache.memory = self._memory_cache(reading.latents)
             memory = self._decode_with_memory(
-                {k: None if v is None else v[rows] for k, v in inputs.items()}, None if mask is None else mask[rows],
-                None if position_ids is None else position_ids.expand(given.shape[0], -1)[rows], cache.memory, kwargs,
+                {k: None if v is None else v[rows] for k, v in inputs.items()},
+                None if mask is None else mask[rows],
+                None if position_ids is None else position_ids.expand(given.shape[0], -1)[rows],
+                cache.memory,
+                kwargs,
             )
         if not needs_memory:
             cache.base = base.past_key_values
@@ -527,8 +555,11 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             loss = self.decoder.loss_function(logits=logits, labels=labels, vocab_size=self.decoder.config.vocab_size)
         alone = memory if base is None else None
         return CausalLMOutputWithPast(
-            loss=loss, logits=logits, past_key_values=cache if use_cache else None,
-            hidden_states=getattr(alone, "hidden_states", None), attentions=getattr(alone, "attentions", None),
+            loss=loss,
+            logits=logits,
+            past_key_values=cache if use_cache else None,
+            hidden_states=getattr(alone, "hidden_states", None),
+            attentions=getattr(alone, "attentions", None),
         )
 
     def _memory_cache(self, latents: Tensor):
@@ -555,8 +586,14 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             mask = torch.cat((mask.new_ones(count, slots), mask), dim=1)
         self._use_adapters(True)
         try:
-            return self.decoder(**inputs, attention_mask=mask, position_ids=position_ids + self.config.text_position,
-                                past_key_values=past, use_cache=True, **kwargs)
+            return self.decoder(
+                **inputs,
+                attention_mask=mask,
+                position_ids=position_ids + self.config.text_position,
+                past_key_values=past,
+                use_cache=True,
+                **kwargs,
+            )
         finally:
             self._use_adapters(False)
 

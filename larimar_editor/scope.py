@@ -84,9 +84,7 @@ class ExternalScopeDetector:
         return self.model.get_embedding_dimension()
 
     def embed(self, texts: Sequence[str]) -> Tensor:
-        return self.model.encode(
-            list(texts), convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False
-        ).float()
+        return self.model.encode(list(texts), convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False).float()
 
     def similarity(self, queries: Tensor, written: Tensor) -> Tensor:
         return queries @ written.T
@@ -105,8 +103,9 @@ class InternalScopeDetector:
         threshold: probability in [0, 1] from which a query is in scope.
     """
 
-    def __init__(self, encode: Callable[[Sequence[str]], Tensor], latent_size: int, weight: Tensor, bias: float,
-                 threshold: float = 0.5):
+    def __init__(
+        self, encode: Callable[[Sequence[str]], Tensor], latent_size: int, weight: Tensor, bias: float, threshold: float = 0.5
+    ):
         if weight.shape != (2 * latent_size,):
             raise ValueError(f"an internal detector for C={latent_size} has {2 * latent_size} weights, got {tuple(weight.shape)}")
         self.encode, self.embedding_size = encode, latent_size

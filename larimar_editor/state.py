@@ -143,7 +143,9 @@ class EditedState:
         expected = {"memory.M": self.memory.M.shape, "reference.rows": self.reference.rows.shape}
         for name, shape in expected.items():
             if tensors[name].shape != shape:
-                raise ValueError(f"{folder} was saved with {name} of shape {tuple(tensors[name].shape)}, this model has {tuple(shape)}")
+                raise ValueError(
+                    f"{folder} was saved with {name} of shape {tuple(tensors[name].shape)}, this model has {tuple(shape)}"
+                )
         device = self.memory.M.device
         memory = replace(
             self.memory,
@@ -190,5 +192,3 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-

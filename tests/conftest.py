@@ -42,8 +42,18 @@ def tokenizer():
 def tiny_llama(vocab_size: int, **settings) -> LlamaForCausalLM:
     """A random Llama of two layers."""
     torch.manual_seed(0)
-    values = dict(vocab_size=vocab_size, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-                  num_key_value_heads=2, bos_token_id=1, eos_token_id=2, pad_token_id=2, initializer_range=0.2)
+    values = dict(
+        vocab_size=vocab_size,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=2,
+        initializer_range=0.2,
+    )
     return LlamaForCausalLM(LlamaConfig(**(values | settings))).eval()
 
 
@@ -55,8 +65,18 @@ def tiny(tokenizer) -> LarimarForCausalLM:
 
 def make_tiny(tokenizer, **settings) -> LarimarForCausalLM:
     decoder = tiny_llama(len(tokenizer))
-    return share_sentence_encoder(fit(decoder, tokenizer, SENTENCES, name="tiny", code_size=24, memory_slots=2, progress=False,
-                                      **({"memory_rows": 8, "scope_threshold": 0.7} | settings)))
+    return share_sentence_encoder(
+        fit(
+            decoder,
+            tokenizer,
+            SENTENCES,
+            name="tiny",
+            code_size=24,
+            memory_slots=2,
+            progress=False,
+            **({"memory_rows": 8, "scope_threshold": 0.7} | settings),
+        )
+    )
 
 
 @cache

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from easyeditor import BaseEditor
 
 import larimar_editor  # registers LARIMAR
-from easyeditor import BaseEditor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, announced_prompts
 from larimar_editor.easyedit import find_easyedit
 from larimar_editor.easyedit.registration import available_methods
@@ -30,7 +30,11 @@ model, tok = editor.model, editor.tok
 assert isinstance(model, LarimarForCausalLM)
 one_by_one = {"keep_original_weight": True} if source.release_2023 else {}
 case = dict(
-    prompts=PROMPTS, target_new=TARGETS, ground_truth=["French", "Lisbon", "Herman Melville"], rephrase_prompts=REPHRASED, verbose=False,
+    prompts=PROMPTS,
+    target_new=TARGETS,
+    ground_truth=["French", "Lisbon", "Herman Melville"],
+    rephrase_prompts=REPHRASED,
+    verbose=False,
     locality_inputs={"unrelated": {"prompt": list(UNRELATED), "ground_truth": ["one", "two", "three"]}},
 )
 
@@ -107,14 +111,24 @@ model.reset()
 if not source.release_2023:
     generation = model.generate
     model.generate = lambda *args, **kwargs: generation(*args, **(kwargs | {"max_new_tokens": 6}))
-    request = {"prompt": PROMPTS[1], "target_new": TARGETS[1], "ground_truth": "Lisbon", "rephrase_prompt": REPHRASED[1],
-               "portability": {"por_hop": {"prompt": [REPHRASED[1]]}}, "locality": {"loc_hop": {"prompt": [UNRELATED[0]]}}}
+    request = {
+        "prompt": PROMPTS[1],
+        "target_new": TARGETS[1],
+        "ground_truth": "Lisbon",
+        "rephrase_prompt": REPHRASED[1],
+        "portability": {"por_hop": {"prompt": [REPHRASED[1]]}},
+        "locality": {"loc_hop": {"prompt": [UNRELATED[0]]}},
+    }
     results, *_ = editor.generate_edit(PROMPTS[1:2], TARGETS[1:2], requests=[request], verbose=False)
-    seen["generate_edit"] = {"rewrite": results[0]["post"]["rewrite_ans"], "unrelated_is_base":
-                             results[0]["post"]["locality_ans"] == results[0]["pre"]["locality_ans"]}
+    seen["generate_edit"] = {
+        "rewrite": results[0]["post"]["rewrite_ans"],
+        "unrelated_is_base": results[0]["post"]["locality_ans"] == results[0]["pre"]["locality_ans"],
+    }
     model.write([request])
-    chats = [tok.apply_chat_template([{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True)
-             for text in (PROMPTS[1], UNRELATED[0])]
+    chats = [
+        tok.apply_chat_template([{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True)
+        for text in (PROMPTS[1], UNRELATED[0])
+    ]
     ids = tok(chats, return_tensors="pt", padding=True)
     seen["chat_scope"] = read(model._prompts(ids["input_ids"], ids["attention_mask"], None, None)).in_scope.tolist()
     model.reset()
@@ -123,7 +137,9 @@ if not source.release_2023:
     seen["edit_requests"] = len(edited.facts())
     edited.reset()
     counts = []
-    editor.apply_algo = lambda *args, **kwargs: (lambda out: counts.append(len(out[0].facts())) or out)(apply_algo(*args, **kwargs))
+    editor.apply_algo = lambda *args, **kwargs: (lambda out: counts.append(len(out[0].facts())) or out)(
+        apply_algo(*args, **kwargs)
+    )
     editor.normal_edit(PROMPTS[1:2], TARGETS[1:2])
     seen["normal_edit"] = counts[0]
     editor.apply_algo = apply_algo
@@ -154,12 +170,14 @@ except FileNotFoundError as error:
     seen["no_checkpoint"] = str(error)
 
 # the stand-ins
-from easyeditor.util.hparams import HyperParams  # noqa: E402
 import transformers  # noqa: E402
+from easyeditor.util.hparams import HyperParams  # noqa: E402
 
 seen["is_hyperparams"] = isinstance(hparams, HyperParams)
 seen["absent_importable_afterwards"] = importlib.util.find_spec("fairscale") is not None
-seen["transformers_sees_the_truth"] = transformers.utils.is_torchvision_available() == (importlib.util.find_spec("torchvision") is not None)
+seen["transformers_sees_the_truth"] = transformers.utils.is_torchvision_available() == (
+    importlib.util.find_spec("torchvision") is not None
+)
 if not source.release_2023:
     import easyeditor.trainer.blip2_models.eva_vit as eva_vit
 

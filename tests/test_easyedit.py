@@ -23,8 +23,14 @@ VERSIONS = ["release", pytest.param("main", marks=pytest.mark.skipif(not HOME, r
 def run(code: str, cwd: Path, home: str | None) -> subprocess.CompletedProcess:
     environment = {key: value for key, value in os.environ.items() if key != "EASYEDIT_HOME"}
     environment |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SCRIPT.parents[1])} | ({"EASYEDIT_HOME": home} if home else {})
-    return subprocess.run([sys.executable, "-c", code] if code else [sys.executable, str(SCRIPT)], cwd=cwd, env=environment,
-                          capture_output=True, text=True, timeout=600)
+    return subprocess.run(
+        [sys.executable, "-c", code] if code else [sys.executable, str(SCRIPT)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -99,11 +105,13 @@ def test_absent_packages_raise_when_used_and_shadow_nothing(session):
 
 
 def test_easyedit_absent_says_what_to_do(tmp_path):
-    code = "import sys; sys.path=[p for p in sys.path if 'site-packages' not in p or True]\n" \
-           "import larimar_editor\n" \
-           "import importlib.machinery as m; f=m.PathFinder.find_spec\n" \
-           "m.PathFinder.find_spec=classmethod(lambda c,n,p=None,t=None: None if n=='easyeditor' else f(n,p,t))\n" \
-           "import easyeditor"
+    code = (
+        "import sys; sys.path=[p for p in sys.path if 'site-packages' not in p or True]\n"
+        "import larimar_editor\n"
+        "import importlib.machinery as m; f=m.PathFinder.find_spec\n"
+        "m.PathFinder.find_spec=classmethod(lambda c,n,p=None,t=None: None if n=='easyeditor' else f(n,p,t))\n"
+        "import easyeditor"
+    )
     result = run(code, tmp_path, None)
     assert result.returncode and "EASYEDIT_HOME" in result.stderr and "pip install" in result.stderr
     result = run("import larimar_editor, easyeditor", tmp_path, str(tmp_path))

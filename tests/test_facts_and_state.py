@@ -60,7 +60,7 @@ def state(facts=4, num_rows=6):
     generator = torch.Generator().manual_seed(0)
     blank = EditedState(Memory.empty(num_rows, 5), Reference.from_prompts(num_rows, 7), FactStore())
     new = [Fact(f"prompt {i}", f"target {i}") for i in range(facts)]
-    draw = lambda size: torch.randn(facts, size, generator=generator)  # noqa: E731
+    draw = lambda size: torch.randn(facts, size, generator=generator)
     return blank, blank.write(new, draw(5), draw(7), draw(3))
 
 
@@ -128,7 +128,9 @@ def test_more_facts_than_rows_and_then_none():
     left = written.forget([f"prompt {i}" for i in range(14)])
     assert len(left.store) == 1
     weights = left.store.column("weight")[[left.store.row("prompt 14")]]
-    torch.testing.assert_close(left.memory.read(weights), left.store.column("value")[[left.store.row("prompt 14")]], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        left.memory.read(weights), left.store.column("value")[[left.store.row("prompt 14")]], atol=1e-4, rtol=1e-4
+    )
     assert not left.forget(["prompt 14"]).memory.M.any()
 
 

@@ -67,8 +67,14 @@ def test_sentences_are_read_in_a_reproducible_order(tmp_path):
 
 def test_a_transformer_encoder_stands_behind_the_same_interface(tokenizer):
     decoder = tiny_llama(len(tokenizer))
-    config = LarimarConfig(encoder_type="transformer", encoder_name_or_path="all-MiniLM-L6-v2", encoder_max_length=16,
-                           latent_size=20, memory_slots=2, memory_rows=4)
+    config = LarimarConfig(
+        encoder_type="transformer",
+        encoder_name_or_path="all-MiniLM-L6-v2",
+        encoder_max_length=16,
+        latent_size=20,
+        memory_slots=2,
+        memory_rows=4,
+    )
     model = LarimarForCausalLM(config, decoder, tokenizer)
     torch.nn.init.normal_(model.projection.basis)
     assert isinstance(model.encoder, TransformerEncoder)

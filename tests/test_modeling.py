@@ -199,9 +199,17 @@ def family(name, vocab_size):
     llama_like = dict(small, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4)
     return {
         "llama": lambda: tiny_llama(vocab_size),
-        "llama3-rope": lambda: tiny_llama(vocab_size, rope_parameters={
-            "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 64}),
+        "llama3-rope": lambda: tiny_llama(
+            vocab_size,
+            rope_parameters={
+                "rope_type": "llama3",
+                "rope_theta": 10000.0,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+        ),
         "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**llama_like, num_key_value_heads=2)),
         "mistral": lambda: MistralForCausalLM(MistralConfig(**llama_like, num_key_value_heads=2, sliding_window=None)),
         "gptneox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**llama_like, rotary_pct=0.5)),
@@ -309,7 +317,11 @@ def test_settings_can_be_overridden_and_bad_ones_are_refused(tiny, tokenizer, tm
     loaded = LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, memory_rows=3)
     loaded.write(FACTS)
     assert loaded.edited_state.memory.num_rows == 3
-    for settings, message in [({"addressing": "nearest"}, "addressing"), ({"memory_rows": 0}, "memory_rows"), ({"sigma_w": -1}, "sigma_w")]:
+    for settings, message in [
+        ({"addressing": "nearest"}, "addressing"),
+        ({"memory_rows": 0}, "memory_rows"),
+        ({"sigma_w": -1}, "sigma_w"),
+    ]:
         with pytest.raises(ValueError, match=message):
             LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, **settings)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -338,10 +350,17 @@ def test_readouts_are_the_written_encodings(tiny):
     torch.testing.assert_close(tiny.read(PROMPTS).latents, expected, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("settings", [
-    {"addressing": "pseudoinverse"}, {"key_encoding": "latent"}, {"reference": "random", "key_encoding": "latent", "addressing": "pseudoinverse"},
-    {"scope": "none"}, {"readout_norm": True}, {"memory_rows": 1},
-])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"addressing": "pseudoinverse"},
+        {"key_encoding": "latent"},
+        {"reference": "random", "key_encoding": "latent", "addressing": "pseudoinverse"},
+        {"scope": "none"},
+        {"readout_norm": True},
+        {"memory_rows": 1},
+    ],
+)
 def test_every_setting_writes_reads_and_forgets(tokenizer, settings):
     model = make_tiny(tokenizer, **settings)
     model.write(FACTS)
@@ -386,7 +405,14 @@ def test_a_prompt_longer_than_the_encoder_takes_says_what_is_cut(tokenizer):
     model = make_tiny(tokenizer)
     model.states.max_length = 12
     with pytest.warns(UserWarning, match="has .* tokens and the encoder takes 12; cut from its start: 'This is a very"):
-        model.write([{"prompt": "This is a very long preamble to a simple question about Portugal, whose capital is", "target_new": "Oslo"}])
+        model.write(
+            [
+                {
+                    "prompt": "This is a very long preamble to a simple question about Portugal, whose capital is",
+                    "target_new": "Oslo",
+                }
+            ]
+        )
 
 
 def test_a_deep_copy_is_edited_apart(tiny):

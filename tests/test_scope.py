@@ -17,7 +17,9 @@ WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux
 
 @pytest.fixture(scope="module")
 def external():
-    return ExternalScopeDetector(resolve("all-MiniLM-L6-v2"), LarimarConfig.from_pretrained(shipped("llama-smollm2-135m")).scope_threshold)
+    return ExternalScopeDetector(
+        resolve("all-MiniLM-L6-v2"), LarimarConfig.from_pretrained(shipped("llama-smollm2-135m")).scope_threshold
+    )
 
 
 def test_a_text_is_split_into_sentences():

@@ -75,8 +75,15 @@ def hparams_file(folder: Path, method: str, model: str) -> Path:
     return folder / method / f"{model}.yaml"
 
 
-def compare(methods: Sequence[str] | None, edits: Sequence[Edit], out: Path, hparams: Path, model: str = "smollm2-135m",
-            device: str | None = None, say: Callable[[str], None] = print) -> list[dict]:
+def compare(
+    methods: Sequence[str] | None,
+    edits: Sequence[Edit],
+    out: Path,
+    hparams: Path,
+    model: str = "smollm2-135m",
+    device: str | None = None,
+    say: Callable[[str], None] = print,
+) -> list[dict]:
     """Run the methods one after another, each in its own process.
 
     Args:
@@ -94,8 +101,9 @@ def compare(methods: Sequence[str] | None, edits: Sequence[Edit], out: Path, hpa
     out.mkdir(parents=True, exist_ok=True)
     rows = []
     for method in _chosen(methods, hparams, model, say):
-        job = Job(method, str(hparams_file(hparams, method, model).resolve()), list(edits), str(out.resolve()),
-                  os.getcwd(), device)
+        job = Job(
+            method, str(hparams_file(hparams, method, model).resolve()), list(edits), str(out.resolve()), os.getcwd(), device
+        )
         if _run(job, say):
             rows.append(summarise(job))
     return rows
@@ -236,8 +244,11 @@ def _arguments(edit: Edit, release_2023: bool) -> dict:
         arguments["rephrase_prompts"] = [edit.rephrase_prompts[0]]
     if edit.locality_prompts:
         several = len(edit.locality_prompts) > 1
-        prompt, truth = (list(edit.locality_prompts), list(edit.locality_ground_truth)) if several else (
-            edit.locality_prompts[0], edit.locality_ground_truth[0])
+        prompt, truth = (
+            (list(edit.locality_prompts), list(edit.locality_ground_truth))
+            if several
+            else (edit.locality_prompts[0], edit.locality_ground_truth[0])
+        )
         arguments["locality_inputs"] = {"neighborhood": {"prompt": [prompt], "ground_truth": [truth]}}
     # Both keep every edit on its own; the release of 2023 knows the one, the main branch the other.
     return arguments | ({"keep_original_weight": True} if release_2023 else {"sequential_edit": False})

@@ -36,8 +36,15 @@ def compute_key_statistics(model, tok, hparams, text: str | Path = DEFAULT_TEXT)
     try:
         for layer in hparams.layers:
             module.layer_stats(
-                model, tok, hparams.rewrite_module_tmp.format(layer), hparams.stats_dir, hparams.mom2_dataset,
-                to_collect=["mom2"], sample_size=hparams.mom2_n_samples, precision=hparams.mom2_dtype, hparams=hparams,
+                model,
+                tok,
+                hparams.rewrite_module_tmp.format(layer),
+                hparams.stats_dir,
+                hparams.mom2_dataset,
+                to_collect=["mom2"],
+                sample_size=hparams.mom2_n_samples,
+                precision=hparams.mom2_dtype,
+                hparams=hparams,
             )
     finally:
         module.load_dataset = original
