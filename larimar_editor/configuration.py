@@ -112,6 +112,6 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
 
 
 def _at_least(name: str, value, least):
-    if not value >= least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
+    if isinstance(value, str) or not value >= least:
+        raise ValueError(f"{name} must be a number of at least {least}, got {value!r}")
     return value

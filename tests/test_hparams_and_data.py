@@ -1,0 +1,118 @@
+"""Files that people write: hyperparameters and edits. What is wrong in them is named."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from larimar_editor import LarimarHyperParams
+from larimar_editor.checkpoints import shipped
+from larimar_editor.data import load_edits
+from larimar_editor.embedded import resolve
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "hparams" / "LARIMAR").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_shipped_file_loads_and_documents_every_key(path):
+    hparams = LarimarHyperParams.from_hparams(str(path.with_suffix("")))
+    assert hparams.alg_name == "LARIMAR" and hparams == LarimarHyperParams.from_hparams(str(path))
+    lines = path.read_text().splitlines()
+    for key in hparams.to_dict():
+        line = next(line for line in lines if line.removeprefix("# ").startswith(f"{key}:"))
+        assert "#" in line.removeprefix("# ") or key == "alg_name", f"{key} has no comment"
+
+
+def test_the_models_that_were_promised_have_a_file():
+    assert {path.stem for path in FILES} == {"smollm2-135m", "gpt2-large", "gpt2-xl", "gpt-j-6b", "llama3-8b", "qwen2.5-7b"}
+    for method in ("ROME", "MEMIT", "GRACE", "FT"):
+        assert yaml.safe_load((ROOT / "hparams" / method / "smollm2-135m.yaml").read_text())["alg_name"] == method
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"memory_row": 3}, "unknown key 'memory_row'; did you mean 'memory_rows'"),
+        ({"colour": 3}, "unknown key 'colour'; known keys: alg_name"),
+        ({"model_name": None}, "the key 'model_name' is missing"),
+        ({"alg_name": "ROME"}, "alg_name must be LARIMAR"),
+        ({"memory_rows": 0}, "memory_rows must be a number of at least 1"),
+        ({"addressing": "nearest"}, "addressing must be one of gaussian, pseudoinverse"),
+        ({"sigma_w": -0.5}, "sigma_w must be a number of at least 0"),
+        ({"sigma_w": "often"}, "sigma_w must be a number"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_key(tmp_path, change, message):
+    values = {"alg_name": "LARIMAR", "model_name": "llama-smollm2-135m"} | change
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({key: value for key, value in values.items() if value is not None}))
+    with pytest.raises(ValueError, match=message) as caught:
+        LarimarHyperParams.from_hparams(str(path))
+    assert "mine.yaml" in str(caught.value)
+
+
+def test_missing_and_malformed_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.yaml"):
+        LarimarHyperParams.from_hparams(str(tmp_path / "nowhere"))
+    (tmp_path / "bad.yaml").write_text("a: [")
+    with pytest.raises(ValueError, match="not YAML"):
+        LarimarHyperParams.from_hparams(str(tmp_path / "bad"))
+    (tmp_path / "list.yaml").write_text("- a")
+    with pytest.raises(ValueError, match="keys and values"):
+        LarimarHyperParams.from_hparams(str(tmp_path / "list"))
+
+
+def test_scientific_notation_that_yaml_reads_as_text_becomes_a_number(tmp_path):
+    (tmp_path / "h.yaml").write_text("alg_name: LARIMAR\nmodel_name: m\naddressing_alpha: 1e-3\n")
+    assert LarimarHyperParams.from_hparams(str(tmp_path / "h")).addressing_alpha == 1e-3
+    (tmp_path / "h.json").write_text(json.dumps({"alg_name": "LARIMAR", "model_name": "m"}))
+    assert LarimarHyperParams.from_json(str(tmp_path / "h.json")).model_name == "m"
+
+
+def test_the_projects_own_edits_are_what_they_should_be():
+    edits = load_edits()
+    relations = {record["relation"] for record in json.loads((ROOT / "larimar_editor" / "data" / "edits.json").read_text())}
+    assert len(edits) == 60 and len(relations) >= 15
+    assert len({edit.prompt for edit in edits}) == 60
+    for edit in edits:
+        assert len(edit.rephrase_prompts) >= 2 and len(edit.locality_prompts) >= 3
+        assert len(edit.locality_prompts) == len(edit.locality_ground_truth)
+        assert edit.subject in edit.prompt and edit.target_new != edit.ground_truth
+        assert not any(edit.subject in prompt for prompt in edit.locality_prompts)
+
+
+def test_three_formats_of_edits_are_read(tmp_path):
+    rome = {
+        "case_id": 5,
+        "requested_rewrite": {"prompt": "The capital of {} is", "subject": "Peru", "target_new": {"str": "Rome"}, "target_true": {"str": "Lima"}},
+        "paraphrase_prompts": ["Peru's capital is", "In Peru the capital is"],
+        "neighborhood_prompts": ["The capital of Chile is"],
+    }
+    flat = {"prompt": "The capital of Peru is", "target_new": "Rome", "ground_truth": "Lima", "subject": "Peru",
+            "rephrase_prompt": "Peru's capital is", "locality_prompt": "The capital of Chile is", "locality_ground_truth": "Santiago"}
+    zsre = {"src": "The capital of Peru is", "alt": "Rome", "answers": ["Lima"], "subject": "Peru", "rephrase": "Peru's capital is",
+            "loc": "nq question: x", "loc_ans": "y"}
+    for record in (rome, flat, zsre):
+        (tmp_path / "edits.json").write_text(json.dumps([record]))
+        edit = load_edits(tmp_path / "edits.json")[0]
+        assert (edit.prompt, edit.target_new, edit.ground_truth, edit.subject) == ("The capital of Peru is", "Rome", "Lima", "Peru")
+        assert edit.rephrase_prompts[0] == "Peru's capital is" and len(edit.locality_prompts) == 1
+    (tmp_path / "edits.json").write_text(json.dumps([flat, {"prompt": "p"}]))
+    with pytest.raises(ValueError, match=r"edits\.json, record 1: .*target_new"):
+        load_edits(tmp_path / "edits.json")
+    (tmp_path / "edits.json").write_text("{")
+    with pytest.raises(ValueError, match="not JSON"):
+        load_edits(tmp_path / "edits.json")
+    with pytest.raises(FileNotFoundError):
+        load_edits(tmp_path / "none.json")
+
+
+def test_checkpoints_and_embedded_models_by_name(tmp_path):
+    assert (shipped("somewhere/llama-smollm2-135m") / "model.safetensors").stat().st_size < 48 * 2**20
+    with pytest.raises(FileNotFoundError, match="larimar-editor fit --model gpt2-xl"):
+        shipped("gpt2-xl")
+    assert resolve("gpt2-xl") == "gpt2-xl"
+    folder = Path(resolve("llama-smollm2-135m"))
+    assert "llama" in folder.name and (folder / "model.safetensors").exists()
