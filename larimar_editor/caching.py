@@ -47,6 +47,8 @@ class LarimarCache(Cache):
         ``mask`` may cover the whole text or only the new tokens (as loops that slice it do).
         """
         total = self.length + tokens
+        if mask is not None and mask.ndim != 2:
+            raise ValueError(f"attention_mask must be (B, T) where a memory is read, got {tuple(mask.shape)}")
         if mask is not None and mask.shape[1] != total:
             if mask.shape[1] != tokens:
                 raise ValueError(f"attention_mask covers {mask.shape[1]} tokens, the cache and the input have {total}")

@@ -114,9 +114,11 @@ def calibrate(
     model = LarimarForCausalLM.from_pretrained(folder)
     edits = load_edits(data, limit)
     if detector == "external":
-        result = calibration.calibrate(model.detector, edits)
+        result = calibration.calibrate(model.episodic.detector, edits)
     else:
-        result, model.scope_weights = calibration.calibrate_internal(model.encoder.encode, model.config.latent_size, edits)
+        result, model.episodic.scope_weights = calibration.calibrate_internal(
+            model.episodic.encoder.encode, model.config.latent_size, edits
+        )
     typer.echo(json.dumps({"detector": detector, "checkpoint": str(folder)} | result.to_dict()))
     if write:
         model.config.scope, model.config.scope_threshold = detector, result.threshold

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from transformers import PretrainedConfig
 
 ENCODER_TYPES = ("decoder-states", "transformer")
@@ -98,6 +100,11 @@ class LarimarConfig(PretrainedConfig):
         if latent_size % memory_slots and encoder_type == "decoder-states":
             raise ValueError(f"latent_size {latent_size} is not a multiple of memory_slots {memory_slots}")
         super().__init__(**kwargs)
+
+    @classmethod
+    def settings(cls) -> frozenset[str]:
+        """Names of the settings above."""
+        return frozenset(inspect.signature(cls.__init__).parameters) - {"self", "kwargs"}
 
     @property
     def text_position(self) -> int:

@@ -6,7 +6,6 @@ Patterned on EasyEdit's ``MendRewriteExecutor`` and ``SeracRewriteExecutor``, an
 from __future__ import annotations
 
 import copy as copying
-import weakref
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
@@ -18,14 +17,13 @@ from larimar_editor.hparams import LarimarHyperParams
 from larimar_editor.modeling import LarimarForCausalLM
 
 # Name, in the model's parameters, of what an editor copies back to undo an edit.
-STATE_PARAMETER = "state_register.version"
+STATE_PARAMETER = "episodic.state_register.version"
+
+_LARIMAR = "_larimar"
 
 
 class LarimarRewriteExecutor:
     """Puts a Larimar around a model once, and writes requests to it."""
-
-    def __init__(self):
-        self._models: weakref.WeakKeyDictionary[nn.Module, LarimarForCausalLM] = weakref.WeakKeyDictionary()
 
     def init_model(self, model: nn.Module, tok: PreTrainedTokenizerBase, params: LarimarHyperParams) -> LarimarForCausalLM:
         """The Larimar around ``model``: itself when it is one, else made from the checkpoint, once per model.
@@ -36,12 +34,14 @@ class LarimarRewriteExecutor:
         """
         if isinstance(model, LarimarForCausalLM):
             return model
-        if model not in self._models:
+        # Kept on the decoder, past nn.Module's registration, which would make each a part of the other. A table of
+        # decoders would never let one go: every Larimar holds its decoder.
+        larimar = model.__dict__.get(_LARIMAR)
+        if larimar is None:
             folder = params.larimar_checkpoint or shipped(params.model_name)
-            self._models[model] = LarimarForCausalLM.from_pretrained(
-                folder, decoder=model, tokenizer=tok, **params.config_overrides()
-            )
-        return self._models[model]
+            larimar = LarimarForCausalLM.from_pretrained(folder, decoder=model, tokenizer=tok, **params.config_overrides())
+            model.__dict__[_LARIMAR] = larimar
+        return larimar
 
     def apply_to_model(
         self,
@@ -76,7 +76,7 @@ class LarimarRewriteExecutor:
         edited = self.init_model(model, tok, hparams)
         if copy:
             edited = copying.deepcopy(edited)
-        weights_copy = {STATE_PARAMETER: edited.register.token()} if return_orig_weights else {}
+        weights_copy = {STATE_PARAMETER: edited.episodic.register.token()} if return_orig_weights else {}
         edited.write(facts)
         return edited, weights_copy
 

@@ -24,8 +24,13 @@ class LatentEncoder(Protocol):
 
     latent_size: int
 
+    @property
+    def device(self) -> torch.device:
+        """Where the encodings are."""
+        ...
+
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """Encodings ``(N, C)``, float32, on the encoder's device."""
+        """Encodings ``(N, C)``, float32."""
         ...
 
 
@@ -73,6 +78,11 @@ class DecoderStateEncoder:
         self.states, self.projection = states, projection
         self.latent_size = projection.slots * projection.code_size
 
+    @property
+    def device(self) -> torch.device:
+        """The projection's."""
+        return self.projection.basis.device
+
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Encodings ``(N, C)``. One decoder pass without the language-model head."""
         with torch.no_grad():
@@ -99,6 +109,11 @@ class TransformerEncoder(nn.Module):
         width = self.network.config.hidden_size
         self.queries = nn.Parameter(torch.randn(queries, width) / width**0.5)
         self.output = nn.Linear(queries * width, latent_size)
+
+    @property
+    def device(self) -> torch.device:
+        """The network's."""
+        return self.queries.device
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Token ids and mask ``(N, T)`` to latents ``(N, C)``, with gradients."""

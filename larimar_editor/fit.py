@@ -16,8 +16,8 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.configuration import LarimarConfig
-from larimar_editor.modeling import LarimarForCausalLM, signature
-from larimar_editor.states import DecoderStates
+from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.states import DecoderStates, signature
 
 
 def read_sentences(
@@ -79,7 +79,7 @@ def fit(
     mean, scale, basis, kept = principal_components(rows, states.shape.layers * 2, code_size, seed)
     config = LarimarConfig(
         base_model_name_or_path=name,
-        decoder_signature=signature(decoder, states),
+        decoder_signature=signature(decoder, states.shape),
         latent_size=code_size * memory_slots,
         memory_slots=memory_slots,
         **settings,
@@ -87,7 +87,7 @@ def fit(
     model = LarimarForCausalLM(config, decoder, tokenizer)
     for parameter, value in ((model.projection.mean, mean), (model.projection.scale, scale), (model.projection.basis, basis)):
         parameter.data.copy_(value)
-    sample = model.encoder.encode(list(sentences[: min(len(sentences), 64)]))
+    sample = model.episodic.encoder.encode(list(sentences[: min(len(sentences), 64)]))
     config.latent_norm = float(sample.norm(dim=1).mean())
     config.explained_variance = round(kept, 4)
     return model

@@ -78,8 +78,7 @@ class LarimarHyperParams(HyperParamsFile):
         Raises:
             ValueError: a value out of its range, with its name.
         """
-        known = LarimarConfig().to_dict()
-        changed = {k: v for k, v in asdict(self).items() if k in known and v is not None}
+        changed = {k: v for k, v in asdict(self).items() if k in LarimarConfig.settings() and v is not None}
         LarimarConfig(**changed)
         return changed
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -25,23 +22,15 @@ from transformers import (
 )
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from larimar_editor.addressing import Reference, random_reference
 from larimar_editor.caching import LarimarCache
 from larimar_editor.configuration import LarimarConfig
 from larimar_editor.embedded import resolve
 from larimar_editor.encoders import KeyValueProjection, build_encoder
-from larimar_editor.facts import Fact, FactStore, facts_from
-from larimar_editor.memory import Memory, add_noise
-from larimar_editor.scope import (
-    ExternalScopeDetector,
-    InternalScopeDetector,
-    ScopeDecision,
-    ScopeDetector,
-    decide,
-    sentences,
-)
+from larimar_editor.episodic import EpisodicMemory, Reading
+from larimar_editor.facts import Fact
+from larimar_editor.scope import ScopeDecision
 from larimar_editor.state import EditedState
-from larimar_editor.states import DecoderStates
+from larimar_editor.states import DecoderStates, check_signature
 
 WEIGHTS = "model.safetensors"
 
@@ -59,67 +48,6 @@ def announced_prompts(prompts: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         _ANNOUNCED.reset(token)
-
-
-class StateRegister(nn.Module):
-    """Holds the edited state behind an integer parameter, its version.
-
-    Editors that undo an edit by copying saved values into parameters of given names (EasyEdit does) copy the version
-    back, and with it the whole state of that moment, to the bit. Such a state lives as long as the `token` that was
-    taken of it, and the latest one until the next is taken.
-    """
-
-    def __init__(self, state: EditedState):
-        super().__init__()
-        self.version = nn.Parameter(torch.zeros((), dtype=torch.int64), requires_grad=False)
-        self._states: weakref.WeakValueDictionary[int, EditedState] = weakref.WeakValueDictionary({0: state})
-        self._current, self._last = state, 0
-        # The version is noticed on the next look, when the editor may have dropped the token already.
-        self._undo = state
-        self._seen = self.version._version
-
-    def get(self) -> EditedState:
-        """The current state."""
-        if self.version._version != self._seen:  # someone wrote to the parameter; tells it without reading a GPU
-            number = int(self.version)
-            state = self._states.get(number)
-            if state is None:
-                raise RuntimeError(f"edited state {number} is gone: keep what the edit returned until it is restored")
-            self._current, self._seen = state, self.version._version
-        return self._current
-
-    def set(self, state: EditedState) -> None:
-        """Make ``state`` current under a new version."""
-        self._last += 1
-        self._states[self._last] = state
-        with torch.no_grad():
-            self.version.fill_(self._last)
-        self._current, self._seen = state, self.version._version
-
-    def token(self) -> Tensor:
-        """The current version, as a tensor that keeps its state alive."""
-        self._undo = self.get()
-        token = self.version.detach().clone()
-        token.edited_state = self._undo
-        return token
-
-    def moved(self, device: torch.device) -> None:
-        """Move the current state; earlier versions can no longer be restored."""
-        state = self.get().to(device)
-        self._current = self._undo = self._states[int(self.version)] = state
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What the memory says to a batch: which rows are in scope, and their readouts.
-
-    Attributes:
-        in_scope: bool ``(B,)``, on the CPU.
-        latents: ``(number in scope, C)``.
-    """
-
-    in_scope: Tensor
-    latents: Tensor
 
 
 class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
@@ -157,15 +85,11 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         shape = (self.states.shape.layers, 2, self.states.shape.heads, self.states.shape.head_size)
         self.projection = KeyValueProjection(shape, config.latent_size // config.memory_slots, config.memory_slots)
         self.projection.to(decoder.device)
-        self.encoder = build_encoder(config, self.states, self.projection)
-        if isinstance(self.encoder, nn.Module):
-            self.encoder.to(decoder.device)
-        self.prior: Tensor | None = None
-        self.scope_weights: dict[str, Tensor] = {}
-        self._detector: ScopeDetector | None = None
-        self.state_register: StateRegister | None = None
+        encoder = build_encoder(config, self.states, self.projection)
+        self.episodic = EpisodicMemory(config, encoder).to(decoder.device)
         self._bos: Tensor | None = None
-        self._read: tuple[int, tuple[str, ...], Reading] | None = None
+        self._last_reading: tuple[EditedState, tuple[str, ...], Reading] | None = None
+        self._generating = False
         self.eval()
 
     # --- loading and saving -------------------------------------------------------------------------------------
@@ -191,24 +115,26 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             tokenizer: the decoder's; loaded when None.
             config: replaces the folder's.
             dtype, device_map: passed to the decoder's loader.
-            overrides: settings of `LarimarConfig` to change.
+            overrides: settings of `LarimarConfig` to change; what is none of them goes to the decoder's loader.
 
         Raises:
             FileNotFoundError: no checkpoint there.
-            ValueError: a damaged checkpoint, one for another decoder, or an unknown setting.
+            ValueError: a damaged checkpoint, one for another decoder, or a setting out of its range.
         """
         folder = Path(pretrained_model_name_or_path)
         if not (folder / "config.json").exists() or not (folder / WEIGHTS).exists():
             raise FileNotFoundError(f"{folder} is no Larimar checkpoint: it needs config.json and {WEIGHTS}")
         dtype = overrides.pop("torch_dtype", None) if dtype is None else dtype
         config = LarimarConfig.from_pretrained(folder) if config is None else config
-        config = _with_settings(config, {k: v for k, v in overrides.items() if k in _SETTINGS})
+        settings = {key: overrides.pop(key) for key in LarimarConfig.settings() & overrides.keys()}
+        config = _with_settings(config, settings)
         if decoder is None:
             name = resolve(config.base_model_name_or_path)
-            decoder = AutoModelForCausalLM.from_pretrained(name, dtype=dtype or "auto", device_map=device_map)
+            options = {key: value for key, value in overrides.items() if not key.startswith("_")}
+            decoder = AutoModelForCausalLM.from_pretrained(name, dtype=dtype or "auto", device_map=device_map, **options)
         if tokenizer is None:
             tokenizer = AutoTokenizer.from_pretrained(decoder.name_or_path)
-        check_signature(config, decoder, folder)
+        check_signature(config.decoder_signature, decoder, folder)
         model = cls(config, decoder, tokenizer)
         model._load_weights(folder / WEIGHTS)
         return model
@@ -229,27 +155,29 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
 
     def _own_weights(self) -> dict[str, Tensor]:
         own = {f"projection.{name}": value for name, value in self.projection.named_parameters()}
-        if isinstance(self.encoder, nn.Module):
-            own |= {f"encoder.{name}": value for name, value in self.encoder.state_dict().items()}
+        encoder = self.episodic.encoder
+        if isinstance(encoder, nn.Module):
+            own |= {f"encoder.{name}": value for name, value in encoder.state_dict().items()}
         for index, layer in enumerate(self._adapters):
             for part in ("lora_A", "lora_B"):
                 own[f"lora.{index}.{part}"] = getattr(layer, part)["default"].weight
-        if self.prior is not None:
-            own["prior"] = self.prior
-        return own | {f"scope.{name}": value for name, value in self.scope_weights.items()}
+        if self.episodic.prior is not None:
+            own["prior"] = self.episodic.prior
+        return own | {f"scope.{name}": value for name, value in self.episodic.scope_weights.items()}
 
     def _load_weights(self, path: Path) -> None:
         try:
             tensors = load_file(path)
         except (SafetensorError, OSError) as error:
             raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
-        self.prior = tensors.pop("prior", None)
-        self.scope_weights = {k.removeprefix("scope."): tensors.pop(k) for k in list(tensors) if k.startswith("scope.")}
+        self.episodic.prior = tensors.pop("prior", None)
+        self.episodic.scope_weights = {k.removeprefix("scope."): tensors.pop(k) for k in list(tensors) if k.startswith("scope.")}
         expected = self._own_weights()
         own = {key: value for key, value in expected.items() if key != "prior" and not key.startswith("scope.")}
         if own.keys() != tensors.keys():
             raise ValueError(
-                f"the checkpoint {path} is damaged or of another kind: its weights differ in {sorted(own.keys() ^ tensors.keys())}"
+                f"the checkpoint {path} is damaged or of another kind: "
+                f"its weights differ in {sorted(own.keys() ^ tensors.keys())}"
             )
         for key, value in own.items():
             if value.shape != tensors[key].shape:
@@ -278,96 +206,36 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         for layer in self._adapters:
             layer.enable_adapters(on)
 
-    # --- editing ------------------------------------------------------------------------------------------------
-
-    @property
-    def detector(self) -> ScopeDetector | None:
-        """The scope detector that the configuration names; None when everything is in scope.
-
-        Raises:
-            ValueError: an internal detector that the checkpoint has no weights for.
-        """
-        if self._detector is None and self.config.scope == "external":
-            self._detector = self._sentence_encoder
-        elif self._detector is None and self.config.scope == "internal":
-            if not self.scope_weights:
-                raise ValueError(
-                    "the checkpoint has no internal scope detector; `larimar-editor calibrate --detector internal --write` makes one"
-                )
-            weight, bias = self.scope_weights["weight"], self.scope_weights["bias"]
-            self._detector = InternalScopeDetector(
-                self.encoder.encode, self.config.latent_size, weight, float(bias), self.config.scope_threshold
-            )
-        return self._detector
-
-    @cached_property
-    def _sentence_encoder(self) -> ExternalScopeDetector:
-        """The external detector's encoder, which may address the memory even where another detector decides."""
-        return ExternalScopeDetector(resolve(self.config.scope_encoder_name_or_path), self.config.scope_threshold, self.device)
-
-    def _keys(self, prompts: Sequence[str]) -> Tensor:
-        """What addresses the memory: ``(N, key size)``."""
-        encode = self._sentence_encoder.embed if self.config.key_encoding == "scope" else self.encoder.encode
-        return encode(prompts).to(self.device)
-
-    @property
-    def register(self) -> StateRegister:
-        """The edited state's register, made on first use: an unedited model costs nothing."""
-        if self.state_register is None:
-            self.state_register = StateRegister(self._empty_state())
-        return self.state_register
+    # --- editing: the episodic memory's own operations --------------------------------------------------------------
 
     @property
     def edited_state(self) -> EditedState:
-        """Memory and facts. Assigning one makes it current."""
-        return self.register.get()
+        """Memory and facts, immutable. Assigning one makes it current."""
+        return self.episodic.edited_state
 
     @edited_state.setter
     def edited_state(self, state: EditedState) -> None:
-        self.register.set(state)
+        self.episodic.edited_state = state
 
     def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
-        """Write facts in one shot (paper, eq. (mem_update_seq), alpha = 1).
-
-        A prompt that is written already gets the new target, the old one being forgotten first. Writing a fact again
-        changes nothing.
-
-        Args:
-            requests: mappings with ``prompt`` and ``target_new``, or facts.
-
-        Returns:
-            the facts as they are stored.
-
-        Raises:
-            ValueError: bad requests (see `larimar_editor.facts.facts_from`); nothing is written.
-        """
-        facts = facts_from(requests)
-        state = self.edited_state
-        new = [fact for fact in facts if not _is_written(state, fact)]
-        if new:
-            # The sentence a query is compared with is the last one: a prompt is continued where it ends.
-            prompts = [sentences(fact.key)[-1] for fact in new]
-            values = add_noise(self.encoder.encode([fact.text for fact in new]), self.config.observation_noise)
-            keys = self._keys(prompts)
-            state = state.write(new, values, keys, self._scope_embeddings(prompts, keys))
-            self.edited_state = state
-        return [state.store.fact(state.store.row(fact)) for fact in facts]
+        """Write facts in one shot; see `EpisodicMemory.write`."""
+        return self.episodic.write(requests)
 
     def forget(self, *facts: Fact | str | int) -> None:
-        """Forget facts, named by prompt, by id or by themselves (alpha = -1).
-
-        Raises:
-            UnknownFact: a fact that is not written; nothing is changed.
-        """
-        self.edited_state = self.edited_state.forget(facts)
+        """Forget facts, named by prompt, by id or by themselves; see `EpisodicMemory.forget`."""
+        self.episodic.forget(*facts)
 
     def facts(self) -> list[Fact]:
         """What is written, oldest first."""
-        return self.edited_state.store.facts()
+        return self.episodic.facts()
 
     def reset(self) -> None:
         """Forget everything."""
-        self.edited_state = self.edited_state.cleared()
+        self.episodic.reset()
+
+    def scope_of(self, prompts: Sequence[str]) -> ScopeDecision:
+        """What the scope detector says of these prompts; see `EpisodicMemory.scope_of`."""
+        return self.episodic.scope_of(prompts)
 
     def save_state(self, folder: str | Path) -> None:
         """Save the edited state, apart from the checkpoint; see `EditedState.save`."""
@@ -377,82 +245,19 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         """Replace the edited state by a saved one; see `EditedState.restored`."""
         self.edited_state = self.edited_state.restored(folder)
 
-    def _empty_state(self) -> EditedState:
-        config, device = self.config, self.device
-        size = self._sentence_encoder.embedding_size if config.key_encoding == "scope" else config.latent_size
-        if config.reference == "prompts":
-            reference = Reference.from_prompts(config.memory_rows, size, config.addressing, config.addressing_alpha, device)
-        else:
-            rows = random_reference(config.memory_rows, size) if config.reference == "random" else self._prior_rows(size)
-            reference = Reference.fixed(rows.to(device), config.addressing, config.addressing_alpha)
-        memory = Memory.empty(config.memory_rows, config.latent_size, device=device)
-        return EditedState(memory, reference, FactStore())
-
-    def _prior_rows(self, size: int) -> Tensor:
-        if self.prior is None or self.prior.shape != (self.config.memory_rows, size):
-            raise ValueError(
-                f"reference: prior needs a trained prior memory of shape {(self.config.memory_rows, size)}; the checkpoint has "
-                f"{None if self.prior is None else tuple(self.prior.shape)}. Use reference: prompts or random."
-            )
-        return self.prior
-
-    def _scope_embeddings(self, prompts: Sequence[str], keys: Tensor) -> Tensor:
-        if self.detector is None:
-            return torch.zeros(len(prompts), 0, device=self.device)
-        return keys if self._keys_are_scope_embeddings else self.detector.embed(prompts).to(self.device)
-
-    @property
-    def _keys_are_scope_embeddings(self) -> bool:
-        return self.config.scope == "external" and self.config.key_encoding == "scope"
-
-    # --- reading ------------------------------------------------------------------------------------------------
-
-    def scope_of(self, prompts: Sequence[str]) -> ScopeDecision:
-        """What the detector says of these prompts, for a person to look at."""
-        if self.detector is None:
-            raise ValueError("this model has no scope detector (scope: none)")
-        return decide(self.detector, prompts, self._written_scope())
-
-    def read(self, prompts: Sequence[str]) -> Reading:
-        """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read)."""
-        state = self.edited_state
-        if not len(state.store):
-            return Reading(torch.zeros(len(prompts), dtype=torch.bool), torch.zeros(0, self.config.latent_size))
-        unique = list(dict.fromkeys(prompts))
-        if self.detector is None:
-            decision, in_scope = None, torch.ones(len(unique), dtype=torch.bool)
-        else:
-            decision = self.scope_of(unique)
-            in_scope = decision.in_scope
-        chosen = torch.nonzero(in_scope).flatten().tolist()
-        latents = torch.zeros(len(unique), self.config.latent_size, device=self.device)
-        if chosen:
-            if self._keys_are_scope_embeddings:
-                keys = decision.embedding[chosen]
-            else:
-                keys = self._keys([sentences(unique[i])[-1] if decision is None else decision.sentence[i] for i in chosen])
-            read = state.memory.read(state.reference.weights(keys), self.config.sigma_w).to(self.device)
-            if self.config.readout_norm and self.config.latent_norm:
-                read = read * (self.config.latent_norm / read.norm(dim=1, keepdim=True).clamp_min(1e-12))
-            latents[chosen] = read
-        index = [unique.index(prompt) for prompt in prompts]
-        inside = in_scope[index]
-        return Reading(inside, latents[index][inside.to(latents.device)])
-
-    def _written_scope(self) -> Tensor:
-        store = self.edited_state.store
-        if not len(store):
-            return torch.zeros(0, self.detector.embedding_size, device=self.device)
-        rows = store.column("scope")
-        return rows if bool(store.alive.all()) else rows[store.alive.to(rows.device)]
+    # --- reading ----------------------------------------------------------------------------------------------------
 
     def _reading(self, prompts: Sequence[str]) -> Reading:
-        """`read`, once for calls in a row that ask the same, as decoding without a cache does."""
-        version = id(self.edited_state)
-        asked = tuple(prompts)
-        if self.config.sigma_w or self._read is None or self._read[:2] != (version, asked):
-            self._read = (version, asked, self.read(prompts))
-        return self._read[2]
+        """`read`, once for calls in a row that ask the same, as decoding without a cache does.
+
+        With sampled reading weights one generation reads once, and every other call anew.
+        """
+        asked, state = tuple(prompts), self.edited_state
+        last = self._last_reading
+        same = last is not None and last[0] is state and last[1] == asked
+        if not same or (self.config.sigma_w and not self._generating):
+            self._last_reading = last = (state, asked, self.episodic.read(prompts))
+        return last[2]
 
     def _prompts(self, input_ids, attention_mask, prompt_lengths, labels) -> list[str]:
         """The query of each row: announced, up to ``prompt_lengths``, where ``labels`` are -100, or all of it."""
@@ -514,8 +319,8 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         if not isinstance(cache, LarimarCache):
             if cache is not None and cache.get_seq_length():
                 raise ValueError("past_key_values is not this model's: its rows were read without the memory")
-            if self.state_register is None or not len(self.edited_state.store):
-                reading = Reading(torch.zeros(given.shape[0], dtype=torch.bool), None)
+            if self.episodic.is_empty():
+                reading = Reading.nothing(given.shape[0], self.config.latent_size)
             else:
                 reading = self._reading(self._prompts(input_ids, attention_mask, prompt_lengths, labels))
             cache = LarimarCache(reading.in_scope, None, None)
@@ -532,7 +337,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
                 use_cache=use_cache,
                 **kwargs,
             )
-        mask = cache.grow(given.shape[1], attention_mask, given.shape[0])
+        mask = cache.grow(given.shape[1], attention_mask if needs_memory else None, given.shape[0])
         if needs_memory:
             rows = torch.nonzero(inside).flatten().to(given.device)
             if reading is not None:
@@ -604,7 +409,11 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         ids = inputs if inputs is not None else kwargs.get("input_ids")
         if ids is not None and kwargs.get("prompt_lengths") is None:
             kwargs["prompt_lengths"] = torch.full((ids.shape[0],), ids.shape[1], device=ids.device)
-        return super().generate(inputs, **kwargs)
+        self._last_reading, self._generating = None, True
+        try:
+            return super().generate(inputs, **kwargs)
+        finally:
+            self._generating = False
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -630,51 +439,14 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
-        if self.state_register is not None and self.state_register.get().memory.M.device != self.device:
-            self.state_register.moved(self.device)
-        if "_sentence_encoder" in self.__dict__:
-            self._sentence_encoder.model.to(self.device)
-        self._bos = self._read = None
+        self._bos = self._last_reading = None
         return self
-
-
-_SETTINGS = frozenset(LarimarConfig().to_dict())
 
 
 def _with_settings(config: LarimarConfig, settings: Mapping) -> LarimarConfig:
     values = config.to_dict() | {key: value for key, value in settings.items() if value is not None}
     values.pop("model_type", None)
     return LarimarConfig(**values)
-
-
-def signature(decoder: nn.Module, states: DecoderStates | None = None) -> dict:
-    """What makes two decoders interchangeable for a checkpoint."""
-    from larimar_editor.states import StateShape
-
-    shape = states.shape if states is not None else StateShape.of(decoder)
-    return {
-        "model_type": decoder.config.model_type,
-        "layers": shape.layers,
-        "heads": shape.heads,
-        "head_size": shape.head_size,
-        "vocab_size": decoder.config.vocab_size,
-    }
-
-
-def check_signature(config: LarimarConfig, decoder: nn.Module, folder: Path | str) -> None:
-    """Raises ValueError when the checkpoint was made for another decoder, with what differs."""
-    if config.decoder_signature is None:
-        return
-    actual = signature(decoder)
-    differing = {key: (want, actual.get(key)) for key, want in config.decoder_signature.items() if actual.get(key) != want}
-    if differing:
-        detail = ", ".join(f"{key} {want} in the checkpoint, {have} in the decoder" for key, (want, have) in differing.items())
-        raise ValueError(f"the checkpoint {folder} is for another decoder ({config.base_model_name_or_path}): {detail}")
-
-
-def _is_written(state: EditedState, fact: Fact) -> bool:
-    row = state.store.row(fact)
-    return row is not None and state.store.fact(row).target_new.strip() == fact.target_new.strip()
 
 
 AutoConfig.register(LarimarConfig.model_type, LarimarConfig)

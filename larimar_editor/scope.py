@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from larimar_editor.states import cut_to
+
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
@@ -84,7 +86,17 @@ class ExternalScopeDetector:
         return self.model.get_embedding_dimension()
 
     def embed(self, texts: Sequence[str]) -> Tensor:
-        return self.model.encode(list(texts), convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False).float()
+        texts = [self._fitting(text) for text in texts]
+        return self.model.encode(texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False).float()
+
+    def _fitting(self, text: str) -> str:
+        """The end of a text that is too long; the encoder itself would keep the beginning, and say nothing."""
+        tokenizer = self.model.tokenizer
+        limit = self.model.max_seq_length - tokenizer.num_special_tokens_to_add()
+        if len(text) <= limit:  # a token has at least one character
+            return text
+        ids = tokenizer(text, add_special_tokens=False, truncation=False, verbose=False).input_ids
+        return text if len(ids) <= limit else tokenizer.decode(cut_to(ids, limit, text, tokenizer))
 
     def similarity(self, queries: Tensor, written: Tensor) -> Tensor:
         return queries @ written.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,24 @@ class StateShape:
         with torch.no_grad():
             cache = _run(decoder, torch.zeros(1, 1, dtype=torch.long, device=device), None)
         return cls(len(cache.layers), cache.layers[0].keys.shape[1], cache.layers[0].keys.shape[3])
+
+
+def signature(decoder: nn.Module, shape: StateShape | None = None) -> dict:
+    """What makes two decoders interchangeable for a checkpoint: type, layers, heads, head size, vocabulary."""
+    shape = shape or StateShape.of(decoder)
+    return {"model_type": decoder.config.model_type, "vocab_size": decoder.config.vocab_size} | asdict(shape)
+
+
+def check_signature(expected: dict | None, decoder: nn.Module, checkpoint: object) -> None:
+    """Raises ValueError when ``checkpoint`` was made for a decoder of another signature, with what differs."""
+    actual = signature(decoder) if expected else {}
+    differing = [
+        f"{key} {want} in the checkpoint, {actual.get(key)} in the decoder"
+        for key, want in (expected or {}).items()
+        if actual.get(key) != want
+    ]
+    if differing:
+        raise ValueError(f"the checkpoint {checkpoint} is for another decoder: {', '.join(differing)}")
 
 
 def cut_to(ids: list[int], limit: int, text: str, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -88,7 +88,7 @@ def share_sentence_encoder(model: LarimarForCausalLM) -> LarimarForCausalLM:
     """Loading it takes seconds; one serves all models of a test run, each with its own threshold."""
     detector = copy.copy(_sentence_encoder())
     detector.threshold = model.config.scope_threshold
-    model._sentence_encoder = detector
+    model.episodic._sentence_encoder = detector
     return model
 
 

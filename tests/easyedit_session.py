@@ -39,8 +39,8 @@ case = dict(
 )
 
 queries: list[str] = []
-read = model.read
-model.read = lambda prompts: queries.extend(prompts) or read(prompts)
+read = model.episodic.read
+model.episodic.read = lambda prompts: queries.extend(prompts) or read(prompts)
 
 
 def target_scores(prompt: str, target: str):

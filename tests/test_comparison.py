@@ -14,8 +14,14 @@ from larimar_editor.evaluation.report import markdown, write_comparison
 
 
 def record(seconds, rewrite=1.0, **post):
-    return {"case_id": 0, "pre": {"rewrite_acc": 0.25}, "post": {"rewrite_acc": rewrite} | post, "seconds": seconds,
-            "peak_memory_mb": 10 * seconds, "environment": {}}
+    return {
+        "case_id": 0,
+        "pre": {"rewrite_acc": 0.25},
+        "post": {"rewrite_acc": rewrite} | post,
+        "seconds": seconds,
+        "peak_memory_mb": 10 * seconds,
+        "environment": {},
+    }
 
 
 def job(tmp_path, records):
@@ -58,6 +64,17 @@ def test_every_command_has_help(command):
 def test_calibrate_prints_what_it_found():
     result = CliRunner().invoke(app, ["calibrate", "--limit", "12"])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.output.strip().splitlines()[-1])
+    found = json.loads(result.stdout.strip().splitlines()[-1])
     assert found["detector"] == "external" and found["positives"] == 24 and found["negatives"] == 36
     assert 0 <= found["equal_error_rate"] <= 1
+
+
+def test_fit_makes_a_checkpoint_from_the_command_line(tmp_path):
+    options = ["--sentences", "60", "--code-size", "16", "--slots", "2", "--dtype", "float32", "--out", str(tmp_path / "made")]
+    result = CliRunner().invoke(app, ["fit", *options])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout.strip().splitlines()[-1])
+    assert report["latent_size"] == 32 and report["sentences"] == 60 and 0 < report["explained_variance"] < 1
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {"config.json", "model.safetensors"}
+    result = CliRunner().invoke(app, ["fit", "--dtype", "int3"])
+    assert result.exit_code == 2 and "--dtype" in result.output

@@ -97,10 +97,10 @@ def test_a_save_that_dies_leaves_the_old_state(tmp_path, monkeypatch):
 
 def test_damaged_newer_and_foreign_states_are_refused(tmp_path):
     blank, written = state()
-    with pytest.raises(FileNotFoundError, match="state.json"):
+    with pytest.raises(FileNotFoundError, match=r"state\.json"):
         blank.restored(tmp_path)
     written.save(tmp_path)
-    with pytest.raises(ValueError, match="memory.M"):
+    with pytest.raises(ValueError, match=r"memory\.M"):
         state(num_rows=9)[0].restored(tmp_path)
     text = (tmp_path / "state.json").read_text()
     (tmp_path / "state.json").write_text(json.dumps(json.loads(text) | {"format_version": 99}))
@@ -116,14 +116,14 @@ def test_damaged_newer_and_foreign_states_are_refused(tmp_path):
 
 
 def test_an_encoding_that_is_not_finite_is_refused_with_its_fact():
-    blank, written = state()
+    _, written = state()
     bad = torch.full((1, 5), float("nan"))
     with pytest.raises(ValueError, match="value of 'New target' is not finite"):
         written.write([Fact("New", "target")], bad, torch.zeros(1, 7), torch.zeros(1, 3))
 
 
 def test_more_facts_than_rows_and_then_none():
-    blank, written = state(facts=15, num_rows=4)
+    _, written = state(facts=15, num_rows=4)
     assert written.memory.rows_written == 15
     left = written.forget([f"prompt {i}" for i in range(14)])
     assert len(left.store) == 1
@@ -136,8 +136,8 @@ def test_more_facts_than_rows_and_then_none():
 
 def test_a_model_saves_and_loads_its_state(tiny, tmp_path):
     tiny.write(FACTS)
-    before = tiny.read([FACTS[0]["prompt"]]).latents
+    before = tiny.episodic.read([FACTS[0]["prompt"]]).latents
     tiny.save_state(tmp_path)
     tiny.reset()
     tiny.load_state(tmp_path)
-    assert torch.equal(tiny.read([FACTS[0]["prompt"]]).latents, before)
+    assert torch.equal(tiny.episodic.read([FACTS[0]["prompt"]]).latents, before)

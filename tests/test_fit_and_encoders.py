@@ -38,11 +38,11 @@ def test_the_projection_undoes_the_codes_on_its_span():
 
 def test_encoding_does_not_depend_on_the_batch(tiny):
     texts = ["A clever fox found a green boat", "The old sailor lost", "Every student repaired the bridge on an unknown island"]
-    together = tiny.encoder.encode(texts)
-    alone = torch.cat([tiny.encoder.encode([text]) for text in texts])
+    together = tiny.episodic.encoder.encode(texts)
+    alone = torch.cat([tiny.episodic.encoder.encode([text]) for text in texts])
     torch.testing.assert_close(together, alone, atol=1e-4, rtol=1e-4)
     with pytest.raises(ValueError, match="nothing to encode"):
-        tiny.encoder.encode([""])
+        tiny.episodic.encoder.encode([""])
 
 
 def test_fit_is_reproducible_and_refuses_too_little_text(tokenizer):
@@ -77,12 +77,12 @@ def test_a_transformer_encoder_stands_behind_the_same_interface(tokenizer):
     )
     model = LarimarForCausalLM(config, decoder, tokenizer)
     torch.nn.init.normal_(model.projection.basis)
-    assert isinstance(model.encoder, TransformerEncoder)
+    assert isinstance(model.episodic.encoder, TransformerEncoder)
     model.write([{"prompt": "The capital of Portugal is", "target_new": "Oslo"}])
-    expected = model.encoder.encode(["The capital of Portugal is Oslo"])
+    expected = model.episodic.encoder.encode(["The capital of Portugal is Oslo"])
     assert expected.shape == (1, 20)
-    torch.testing.assert_close(model.read(["The capital of Portugal is"]).latents, expected, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(model.episodic.read(["The capital of Portugal is"]).latents, expected, atol=1e-4, rtol=1e-4)
     with pytest.warns(UserWarning, match="cut from its start"):
-        model.encoder.encode(["word " * 40])
+        model.episodic.encoder.encode(["word " * 40])
     with pytest.raises(ValueError, match="encoder_name_or_path"):
         LarimarForCausalLM(LarimarConfig(encoder_type="transformer"), decoder, tokenizer)

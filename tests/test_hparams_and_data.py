@@ -86,18 +86,42 @@ def test_the_projects_own_edits_are_what_they_should_be():
 def test_three_formats_of_edits_are_read(tmp_path):
     rome = {
         "case_id": 5,
-        "requested_rewrite": {"prompt": "The capital of {} is", "subject": "Peru", "target_new": {"str": "Rome"}, "target_true": {"str": "Lima"}},
+        "requested_rewrite": {
+            "prompt": "The capital of {} is",
+            "subject": "Peru",
+            "target_new": {"str": "Rome"},
+            "target_true": {"str": "Lima"},
+        },
         "paraphrase_prompts": ["Peru's capital is", "In Peru the capital is"],
         "neighborhood_prompts": ["The capital of Chile is"],
     }
-    flat = {"prompt": "The capital of Peru is", "target_new": "Rome", "ground_truth": "Lima", "subject": "Peru",
-            "rephrase_prompt": "Peru's capital is", "locality_prompt": "The capital of Chile is", "locality_ground_truth": "Santiago"}
-    zsre = {"src": "The capital of Peru is", "alt": "Rome", "answers": ["Lima"], "subject": "Peru", "rephrase": "Peru's capital is",
-            "loc": "nq question: x", "loc_ans": "y"}
+    flat = {
+        "prompt": "The capital of Peru is",
+        "target_new": "Rome",
+        "ground_truth": "Lima",
+        "subject": "Peru",
+        "rephrase_prompt": "Peru's capital is",
+        "locality_prompt": "The capital of Chile is",
+        "locality_ground_truth": "Santiago",
+    }
+    zsre = {
+        "src": "The capital of Peru is",
+        "alt": "Rome",
+        "answers": ["Lima"],
+        "subject": "Peru",
+        "rephrase": "Peru's capital is",
+        "loc": "nq question: x",
+        "loc_ans": "y",
+    }
     for record in (rome, flat, zsre):
         (tmp_path / "edits.json").write_text(json.dumps([record]))
         edit = load_edits(tmp_path / "edits.json")[0]
-        assert (edit.prompt, edit.target_new, edit.ground_truth, edit.subject) == ("The capital of Peru is", "Rome", "Lima", "Peru")
+        assert (edit.prompt, edit.target_new, edit.ground_truth, edit.subject) == (
+            "The capital of Peru is",
+            "Rome",
+            "Lima",
+            "Peru",
+        )
         assert edit.rephrase_prompts[0] == "Peru's capital is" and len(edit.locality_prompts) == 1
     (tmp_path / "edits.json").write_text(json.dumps([flat, {"prompt": "p"}]))
     with pytest.raises(ValueError, match=r"edits\.json, record 1: .*target_new"):

@@ -22,7 +22,14 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from larimar_editor import LarimarConfig, LarimarForCausalLM, UnknownFact, announced_prompts
+from larimar_editor import (
+    LarimarConfig,
+    LarimarForCausalLM,
+    LarimarHyperParams,
+    UnknownFact,
+    announced_prompts,
+    apply_larimar_to_model,
+)
 from larimar_editor.fit import fit
 from larimar_editor.rotary import position_code
 from larimar_editor.states import DecoderStates
@@ -157,24 +164,24 @@ def test_the_prompt_boundary_by_announcement_argument_and_labels_agree(tiny, tok
     texts = [PROMPTS[0] + " Swahili. Water boils at a hundred degrees", PROMPTS[1] + " Rome. Soup begins with salt"]
     inputs = encode(tokenizer, texts)
     seen = []
-    original = tiny.read
-    tiny.read = lambda prompts: seen.append(list(prompts)) or original(prompts)
+    original = tiny.episodic.read
+    tiny.episodic.read = lambda prompts: seen.append(list(prompts)) or original(prompts)
     columns = inputs["input_ids"].shape[1]
     lengths = []
-    for text, prompt, mask in zip(texts, PROMPTS, inputs["attention_mask"]):
+    for prompt, mask in zip(PROMPTS, inputs["attention_mask"]):
         lengths.append(int((mask == 0).sum()) + len(tokenizer(prompt).input_ids))
     labels = inputs["input_ids"].clone()
     for row, length in enumerate(lengths):
         labels[row, :length] = -100
     with announced_prompts(PROMPTS[:2]):
         announced = logits(tiny, tokenizer, texts)
-    tiny._read = None
+    tiny._last_reading = None
     explicit = logits(tiny, tokenizer, texts, prompt_lengths=torch.tensor(lengths))
-    tiny._read = None
+    tiny._last_reading = None
     labelled = logits(tiny, tokenizer, texts, labels=labels)
     assert seen == [PROMPTS[:2]] * 3
     assert torch.equal(announced, explicit) and torch.equal(explicit, labelled)
-    tiny._read = None
+    tiny._last_reading = None
     logits(tiny, tokenizer, texts)
     assert seen[-1] == texts, "without a sign of where the prompt ends, the whole input is the query"
     assert columns > max(lengths) - 1
@@ -302,11 +309,11 @@ def test_auto_classes_know_the_type():
 def test_a_checkpoint_for_another_decoder_and_a_damaged_one_are_refused(tiny, tokenizer, tmp_path):
     tiny.save_pretrained(tmp_path)
     other = tiny_llama(len(tokenizer), num_hidden_layers=3)
-    with pytest.raises(ValueError, match="another decoder.*layers 2 in the checkpoint, 3 in the decoder"):
+    with pytest.raises(ValueError, match=r"another decoder.*layers 2 in the checkpoint, 3 in the decoder"):
         LarimarForCausalLM.from_pretrained(tmp_path, decoder=other, tokenizer=tokenizer)
     weights = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    with pytest.raises(ValueError, match="model.safetensors is damaged"):
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
         LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer)
     with pytest.raises(FileNotFoundError, match="no Larimar checkpoint"):
         LarimarForCausalLM.from_pretrained(tmp_path / "nowhere")
@@ -346,8 +353,8 @@ def test_writing_again_changes_nothing_and_a_new_answer_replaces_the_old(tiny):
 def test_readouts_are_the_written_encodings(tiny):
     """With a row of its own for every key, what is read for a written prompt is what was written."""
     tiny.write(FACTS)
-    expected = tiny.encoder.encode([f"{fact['prompt']} {fact['target_new']}" for fact in FACTS])
-    torch.testing.assert_close(tiny.read(PROMPTS).latents, expected, atol=1e-4, rtol=1e-4)
+    expected = tiny.episodic.encoder.encode([f"{fact['prompt']} {fact['target_new']}" for fact in FACTS])
+    torch.testing.assert_close(tiny.episodic.read(PROMPTS).latents, expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +371,7 @@ def test_readouts_are_the_written_encodings(tiny):
 def test_every_setting_writes_reads_and_forgets(tokenizer, settings):
     model = make_tiny(tokenizer, **settings)
     model.write(FACTS)
-    reading = model.read(PROMPTS)
+    reading = model.episodic.read(PROMPTS)
     assert reading.in_scope.all() and torch.isfinite(reading.latents).all()
     model.forget(*PROMPTS)
     assert not model.facts() and not model.edited_state.memory.M.any()
@@ -424,11 +431,11 @@ def test_a_deep_copy_is_edited_apart(tiny):
 
 def test_the_version_parameter_restores_the_state_it_was_taken_of(tiny, tokenizer):
     tiny.write(FACTS[:1])
-    before, token = logits(tiny, tokenizer, PROMPTS), tiny.register.token()
+    before, token = logits(tiny, tokenizer, PROMPTS), tiny.episodic.register.token()
     state = id(tiny.edited_state)
     tiny.write(FACTS[1:])
     with torch.no_grad():
-        dict(tiny.named_parameters())["state_register.version"][...] = token.clone()
+        dict(tiny.named_parameters())["episodic.state_register.version"][...] = token.clone()
     del token  # as an editor does that keeps nothing after it has restored
     assert id(tiny.edited_state) == state and torch.equal(logits(tiny, tokenizer, PROMPTS), before)
 
@@ -441,3 +448,28 @@ def test_inputs_embeds_need_announced_prompts(tiny, tokenizer):
         tiny(inputs_embeds=embeds)
     with announced_prompts(PROMPTS[:1]):
         torch.testing.assert_close(tiny(inputs_embeds=embeds).logits, tiny(**inputs).logits)
+
+
+def test_sampled_reading_weights_differ_between_reads_and_hold_within_a_generation(tokenizer):
+    model = make_tiny(tokenizer, sigma_w=0.3)
+    model.write(FACTS)
+    first, second = model.episodic.read(PROMPTS[:1]).latents, model.episodic.read(PROMPTS[:1]).latents
+    assert not torch.equal(first, second)
+    results = []
+    for use_cache in (True, False):
+        torch.manual_seed(0)
+        results.append(model.generate(**encode(tokenizer, PROMPTS[:1]), max_new_tokens=5, do_sample=False, use_cache=use_cache))
+    assert torch.equal(*results)
+
+
+def test_the_executor_serves_a_plain_decoder_again_and_again(decoder, tokenizer):
+    hparams = LarimarHyperParams(alg_name="LARIMAR", model_name="llama-smollm2-135m")
+    model, undo = apply_larimar_to_model(decoder, tokenizer, FACTS[:1], hparams, return_orig_weights=True)
+    again, _ = apply_larimar_to_model(decoder, tokenizer, FACTS[1:], hparams)
+    assert again is model and len(model.facts()) == 3
+    twin, _ = apply_larimar_to_model(model, tokenizer, [{"prompt": "A new one is", "target_new": "here"}], hparams, copy=True)
+    assert len(twin.facts()) == 4 and len(model.facts()) == 3
+    with torch.no_grad():
+        for name, value in undo.items():
+            dict(model.named_parameters())[name][...] = value
+    assert not model.facts()

@@ -39,6 +39,13 @@ def test_the_best_sentence_of_a_query_decides(external):
     assert float(alone.score[0]) == pytest.approx(1.0, abs=1e-5)
 
 
+def test_a_sentence_longer_than_the_sentence_encoder_takes_keeps_its_end(external):
+    end = "and after all that the capital of Portugal is"
+    with pytest.warns(UserWarning, match="the encoder takes 254; cut from its start: 'so"):
+        one, other = external.embed(["so " * 400 + end, "well " * 400 + end])
+    assert float(one @ other) > float(external.embed(["so " * 200])[0] @ other), "the end that they share counts"
+
+
 def test_nothing_is_in_scope_of_nothing(external):
     decision = decide(external, WRITTEN, torch.zeros(0, external.embedding_size))
     assert not decision.in_scope.any() and torch.isinf(decision.score).all()
@@ -78,16 +85,16 @@ def test_the_internal_detector_computes_its_logistic_regression():
 
 def test_the_internal_detector_learns_scope_and_serves_a_model(larimar):
     edits = load_edits()
-    held_out, _ = calibrate_internal(larimar.encoder.encode, larimar.config.latent_size, edits)
+    held_out, _ = calibrate_internal(larimar.episodic.encoder.encode, larimar.config.latent_size, edits)
     # 40 edits are few for 6,144 features: on wordings it has not seen the detector is better than chance, not good.
     assert held_out.equal_error_rate < 0.5 and held_out.positives == 38
-    trained, larimar.scope_weights = train_internal(larimar.encoder.encode, larimar.config.latent_size, edits)
+    trained, larimar.episodic.scope_weights = train_internal(larimar.episodic.encoder.encode, larimar.config.latent_size, edits)
     assert calibrate(trained, edits).f1 > 0.9, "on what it was trained on"
     larimar.config.scope, larimar.config.scope_threshold = "internal", 0.5
     edit = edits[2]
     larimar.write([{"prompt": edit.prompt, "target_new": edit.target_new}])
-    assert isinstance(larimar.detector, InternalScopeDetector)
-    assert larimar.read([edit.prompt, "Water boils at a temperature of"]).in_scope.tolist() == [True, False]
+    assert isinstance(larimar.episodic.detector, InternalScopeDetector)
+    assert larimar.episodic.read([edit.prompt, "Water boils at a temperature of"]).in_scope.tolist() == [True, False]
 
 
 def test_an_internal_detector_without_weights_says_how_to_make_one(larimar):

@@ -41,7 +41,7 @@ def _absent(name: str) -> type:
 
 
 class _Module(types.ModuleType):
-    __path__: list[str] = []
+    __path__ = ()
     __version__ = "0"
 
     def __getattr__(self, name: str):
