@@ -3,8 +3,8 @@
 python examples/edit.py
 """
 
+import larimar_editor  # noqa: F401, I001  registers "LARIMAR"; before easyeditor
 from easyeditor import BaseEditor
-
 from larimar_editor import LarimarHyperParams
 
 hparams = LarimarHyperParams.from_hparams("hparams/LARIMAR/smollm2-135m")

@@ -143,7 +143,6 @@ def compare(
     ] = Path("results/compare"),
 ) -> None:
     """Larimar, ROME, FT and what else EasyEdit has, on the same model and edits, through EasyEdit's BaseEditor."""
-    import larimar_editor  # noqa: F401  makes EasyEdit importable
     from larimar_editor.data import load_edits
     from larimar_editor.easyedit import comparison, find_easyedit
     from larimar_editor.evaluation.report import write_comparison
@@ -170,7 +169,6 @@ def memit_stats(
     """Compute MEMIT's key statistics from local text, into the files that EasyEdit looks for."""
     import easyeditor
 
-    import larimar_editor  # noqa: F401  makes EasyEdit importable
     from larimar_editor.easyedit.statistics import DEFAULT_TEXT, compute_key_statistics
 
     values = easyeditor.MEMITHyperParams.from_hparams(str(hparams))

@@ -152,7 +152,7 @@ class Memory:
 
         ``C_i = C_{i-1} + alpha W^T W`` and ``M_i = M_{i-1} + alpha C_i^{-1} W^T (Z - W M_{i-1})``
         (paper, eq. (mem_update_seq)), with the pseudoinverse where ``C_i`` is singular. Few rows go one by one,
-        O(K^2 + K C) each; a block of more than K / 8 rows is solved at once, O(N K^2 + N K C + K^3).
+        O(K^2 + K C) each; a block of more than K / 16 rows is solved at once, O(N K^2 + N K C + K^3).
 
         Raises:
             ValueError: shapes that do not fit, a non-finite number, or another alpha.
@@ -166,12 +166,12 @@ class Memory:
             return self.cleared()
         moved = replace(
             self,
-            key_covariance=self.key_covariance + alpha * (W.T @ W),
-            moments=self.moments + alpha * (W.T @ Z),
+            key_covariance=torch.addmm(self.key_covariance, W.T, W, alpha=alpha),
+            moments=torch.addmm(self.moments, W.T, Z, alpha=alpha),
             rows_written=rows_written,
             updates=self.updates + count,
         )
-        if count > max(1, self.num_rows // 8) or moved.updates >= self.refresh_every:
+        if count > max(1, self.num_rows // 16) or moved.updates >= self.refresh_every:
             return moved.refresh()
         solution = _Solution(self.M, self.inverse, self.key_covariance, self.rtol)
         step = solution.add if alpha == 1 else solution.remove
@@ -275,14 +275,14 @@ class _Solution:
             u = outside / (outside @ outside)
             cross = torch.outer(u, g)
             self.inverse = self.inverse - cross - cross.T + (1 + w @ g) * torch.outer(u, u)
-            self.M = self.M + torch.outer(u, residual)
+            self.M = torch.addr(self.M, u, residual)
         elif relative < self.rtol / _DOUBTFUL_BAND:
             gain = g / (1 + w @ g)
-            self.inverse = self.inverse - torch.outer(gain, g)
-            self.M = self.M + torch.outer(gain, residual)
+            self.inverse = torch.addr(self.inverse, gain, g, alpha=-1)
+            self.M = torch.addr(self.M, gain, residual)
         else:
             return False
-        self.key_covariance = self.key_covariance + torch.outer(w, w)
+        self.key_covariance = torch.addr(self.key_covariance, w, w)
         return True
 
     def remove(self, z: Tensor, w: Tensor) -> bool:
@@ -290,14 +290,14 @@ class _Solution:
         freedom = float(1 - w @ g)  # one minus the leverage: 0 where no other key reaches this direction
         if freedom > self.rtol * _DOUBTFUL_BAND:
             gain = g / freedom
-            self.inverse = self.inverse + torch.outer(gain, g)
-            self.M = self.M - torch.outer(gain, z - w @ self.M)
+            self.inverse = torch.addr(self.inverse, gain, g)
+            self.M = torch.addr(self.M, gain, z - w @ self.M, alpha=-1)
         elif abs(freedom) < self.rtol / _DOUBTFUL_BAND:
             v = g / g.norm()
-            self.M = self.M - torch.outer(v, v @ self.M)
-            left = self.inverse - torch.outer(v, v @ self.inverse)
-            self.inverse = left - torch.outer(left @ v, v)
+            self.M = torch.addr(self.M, v, v @ self.M, alpha=-1)
+            left = torch.addr(self.inverse, v, v @ self.inverse, alpha=-1)
+            self.inverse = torch.addr(left, left @ v, v, alpha=-1)
         else:
             return False
-        self.key_covariance = self.key_covariance - torch.outer(w, w)
+        self.key_covariance = torch.addr(self.key_covariance, w, w, alpha=-1)
         return True

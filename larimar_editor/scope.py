@@ -92,7 +92,7 @@ class ExternalScopeDetector:
     def _fitting(self, text: str) -> str:
         """The end of a text that is too long; the encoder itself would keep the beginning, and say nothing."""
         tokenizer = self.model.tokenizer
-        limit = self.model.max_seq_length - tokenizer.num_special_tokens_to_add()
+        limit = (self.model.max_seq_length or len(text)) - tokenizer.num_special_tokens_to_add()
         if len(text) <= limit:  # a token has at least one character
             return text
         ids = tokenizer(text, add_special_tokens=False, truncation=False, verbose=False).input_ids

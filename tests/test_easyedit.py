@@ -15,7 +15,7 @@ import pytest
 
 from larimar_editor.easyedit.mending import device_name, mended
 
-SCRIPT = Path(__file__).parent / "easyedit_session.py"
+SCRIPT = Path(__file__).parent / "easyedit_script.py"
 HOME = os.environ.get("EASYEDIT_HOME")
 VERSIONS = ["release", pytest.param("main", marks=pytest.mark.skipif(not HOME, reason="EASYEDIT_HOME is not set"))]
 
@@ -34,74 +34,74 @@ def run(code: str, cwd: Path, home: str | None) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def session(request, tmp_path_factory):
+def seen(request, tmp_path_factory):
     """What a script saw that used EasyEdit with Larimar as a person would."""
     folder = tmp_path_factory.mktemp(request.param)
     result = run("", folder, HOME if request.param == "main" else None)
     assert result.returncode == 0, result.stderr[-4000:]
-    return json.loads((folder / "session.json").read_text()) | {"version": request.param}
+    return json.loads((folder / "seen.json").read_text()) | {"version": request.param}
 
 
-def test_the_right_easyedit_was_found(session):
-    assert session["release_2023"] == (session["version"] == "release")
-    assert {"LARIMAR", "ROME", "MEMIT", "FT"} <= set(session["methods"])
-    assert ("GRACE" in session["methods"]) == (session["version"] == "main")
+def test_the_right_easyedit_was_found(seen):
+    assert seen["release_2023"] == (seen["version"] == "release")
+    assert {"LARIMAR", "ROME", "MEMIT", "FT"} <= set(seen["methods"])
+    assert ("GRACE" in seen["methods"]) == (seen["version"] == "main")
 
 
-def test_single_edits_take_hold_and_easyedit_restores_the_model_to_the_bit(session):
-    single = session["single"]
+def test_single_edits_take_hold_and_easyedit_restores_the_model_to_the_bit(seen):
+    single = seen["single"]
     assert all(after > before for after, before in zip(single["log_probability_after"], single["log_probability_before"]))
     assert single["facts_after"] == []
     assert single["restored_to_the_bit"]
     assert all(value == 1.0 for value in single["unrelated_locality"])
 
 
-def test_easyedits_score_is_what_an_independent_computation_finds(session):
+def test_easyedits_score_is_what_an_independent_computation_finds(seen):
     """Teacher-forced token accuracy of the target, computed here from the model's logits with the prompt as query."""
-    assert session["single"]["easyedit_rewrite_acc"] == pytest.approx(session["single"]["own_rewrite_acc"])
+    assert seen["single"]["easyedit_rewrite_acc"] == pytest.approx(seen["single"]["own_rewrite_acc"])
 
 
-def test_a_sequence_keeps_every_fact_and_forgets_on_request(session):
-    sequence = session["sequence"]
+def test_a_sequence_keeps_every_fact_and_forgets_on_request(seen):
+    sequence = seen["sequence"]
     assert sequence["facts"] == sequence["prompts"]
     assert sequence["after_forgetting"] == sequence["prompts"][1:]
     assert sequence["same_model"]
 
 
-def test_a_batch_is_written_at_once(session):
-    assert session["batch"]["calls"] == [3]
-    assert session["batch"]["rewrite"] == pytest.approx(session["sequence"]["rewrite"])
+def test_a_batch_is_written_at_once(seen):
+    assert seen["batch"]["calls"] == [3]
+    assert seen["batch"]["rewrite"] == pytest.approx(seen["sequence"]["rewrite"])
 
 
-def test_generation_in_evaluation_works(session):
-    assert session["fluency"] > 0
-    if session["version"] == "main":
-        assert session["generate_edit"]["rewrite"] and session["chat_scope"] == [True, False]
-        assert session["edit_requests"] == session["normal_edit"] == 1
+def test_generation_in_evaluation_works(seen):
+    assert seen["fluency"] > 0
+    if seen["version"] == "main":
+        assert seen["generate_edit"]["rewrite"] and seen["chat_scope"] == [True, False]
+        assert seen["edit_requests"] == seen["normal_edit"] == 1
 
 
-def test_the_evaluation_boundary_hides_the_target(session):
-    assert session["queries"], "evaluation did not reach the model"
-    assert not session["queries_with_target"]
+def test_the_evaluation_boundary_hides_the_target(seen):
+    assert seen["queries"], "evaluation did not reach the model"
+    assert not seen["queries_with_target"]
 
 
-def test_hyperparameters_are_easyedits(session):
-    assert session["is_hyperparams"]
+def test_hyperparameters_are_easyedits(seen):
+    assert seen["is_hyperparams"]
 
 
-def test_bad_requests_name_what_is_wrong_and_change_nothing(session):
-    for message in session["bad"].values():
+def test_bad_requests_name_what_is_wrong_and_change_nothing(seen):
+    for message in seen["bad"].values():
         assert message["error"] == "ValueError" and message["facts"] == 0
-    assert "target_new" in session["bad"]["empty target"]["text"]
-    assert "two targets" in session["bad"]["two targets"]["text"]
-    assert "no Larimar checkpoint ships" in session["no_checkpoint"]
+    assert "target_new" in seen["bad"]["empty target"]["text"]
+    assert "two targets" in seen["bad"]["two targets"]["text"]
+    assert "no Larimar checkpoint ships" in seen["no_checkpoint"]
 
 
-def test_absent_packages_raise_when_used_and_shadow_nothing(session):
-    assert session["absent_importable_afterwards"] is False
-    assert session["transformers_sees_the_truth"]
-    if session["version"] == "main":
-        assert "is not installed" in session["stand_in_error"]
+def test_absent_packages_raise_when_used_and_shadow_nothing(seen):
+    assert seen["absent_importable_afterwards"] is False
+    assert seen["transformers_sees_the_truth"]
+    if seen["version"] == "main":
+        assert "is not installed" in seen["stand_in_error"]
 
 
 def test_easyedit_absent_says_what_to_do(tmp_path):

@@ -328,8 +328,6 @@ def environment(source, torch) -> dict:
 
 
 if __name__ == "__main__":
-    import larimar_editor  # noqa: F401  makes EasyEdit importable
-
     description = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     description["edits"] = [
         Edit(**{key: tuple(value) if isinstance(value, list) else value for key, value in edit.items()})

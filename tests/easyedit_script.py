@@ -1,4 +1,4 @@
-"""Uses EasyEdit with Larimar as a person would, and writes down what it saw: ``session.json`` in the working directory."""
+"""Uses EasyEdit with Larimar as a person would, and writes down what it saw: ``seen.json`` in the working directory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from easyeditor import BaseEditor
 
-import larimar_editor  # registers LARIMAR
+import larimar_editor  # noqa: I001  registers LARIMAR; before easyeditor
+from easyeditor import BaseEditor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, announced_prompts
 from larimar_editor.easyedit import find_easyedit
 from larimar_editor.easyedit.registration import available_methods
@@ -186,4 +186,4 @@ if not source.release_2023:
     except ImportError as error:
         seen["stand_in_error"] = str(error)
 
-Path("session.json").write_text(json.dumps(seen))
+Path("seen.json").write_text(json.dumps(seen))
