@@ -3,7 +3,7 @@
 python examples/edit.py
 """
 
-import larimar_editor  # noqa: F401, I001  registers "LARIMAR"; before easyeditor
+import larimar_editor  # registers "LARIMAR"; before easyeditor
 from easyeditor import BaseEditor
 from larimar_editor import LarimarHyperParams
 

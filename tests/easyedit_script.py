@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import larimar_editor  # noqa: I001  registers LARIMAR; before easyeditor
+import larimar_editor  # registers LARIMAR; before easyeditor
 from easyeditor import BaseEditor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, announced_prompts
 from larimar_editor.easyedit import find_easyedit
