@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_curve
 from torch import Tensor
 
-from larimar_editor.data import Edit
+from larimar_editor.data import SENTENCES, Edit, read_sentences
 from larimar_editor.scope import InternalScopeDetector, ScopeDetector, decide, pair_features
 
 
@@ -84,22 +84,23 @@ def equal_error(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
 
 
 def _contrast(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
-    """Prompts with themselves, and with those of other facts.
+    """Prompts with themselves, with those of other facts, and with generic sentences.
 
     Neighbours share their fact's wording and rephrasings do not, so that from these alone a classifier would learn that
     another wording means the same fact.
     """
-    count = len(edits)
+    generic = read_sentences(SENTENCES, limit=len(edits))
     pairs = [(edit.prompt, edit.prompt, True) for edit in edits]
-    for step in (1, count // 3 or 1, count // 2 or 1):
-        for i, edit in enumerate(edits):
-            other = edits[(i + step) % count]
-            pairs += [
-                (query, edit.prompt, False)
-                for query in (other.prompt, *other.rephrase_prompts[:1])
-                if other.prompt != edit.prompt
-            ]
+    for step in (1, len(edits) // 3 or 1, len(edits) // 2 or 1):
+        for edit, other, sentence in zip(edits, _turned(edits, step), _turned(generic, step)):
+            pairs.append((sentence, edit.prompt, False))
+            if other.prompt != edit.prompt:
+                pairs += [(query, edit.prompt, False) for query in (other.prompt, *other.rephrase_prompts[:1])]
     return pairs
+
+
+def _turned(items: Sequence, step: int) -> list:
+    return [*items[step:], *items[:step]]
 
 
 def calibrate_internal(encode, latent_size: int, edits: Sequence[Edit]) -> tuple[Calibration, dict[str, Tensor]]:

@@ -58,11 +58,11 @@ def fit(
     import time
 
     from larimar_editor import fit as closed_form
+    from larimar_editor.data import SENTENCES, read_sentences
 
     start = time.perf_counter()
     decoder, tokenizer = _decoder(model, dtype, device)
-    source = text or Path(__file__).parent / "data" / "sentences.txt"
-    chosen = closed_form.read_sentences(source, limit=sentences, seed=seed)
+    chosen = read_sentences(text or SENTENCES, limit=sentences, seed=seed)
     settings = {} if scope_threshold is None else {"scope_threshold": scope_threshold}
     larimar = closed_form.fit(
         decoder,
@@ -169,11 +169,12 @@ def memit_stats(
     """Compute MEMIT's key statistics from local text, into the files that EasyEdit looks for."""
     import easyeditor
 
-    from larimar_editor.easyedit.statistics import DEFAULT_TEXT, compute_key_statistics
+    from larimar_editor.data import SENTENCES
+    from larimar_editor.easyedit.statistics import compute_key_statistics
 
     values = easyeditor.MEMITHyperParams.from_hparams(str(hparams))
     editor = easyeditor.BaseEditor.from_hparams(values)
-    compute_key_statistics(editor.model, editor.tok, values, text or DEFAULT_TEXT)
+    compute_key_statistics(editor.model, editor.tok, values, text or SENTENCES)
     typer.echo(f"statistics of layers {', '.join(map(str, values.layers))} are in {values.stats_dir}")
 
 

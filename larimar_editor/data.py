@@ -1,4 +1,7 @@
-"""Edits from files: EasyEdit's flat CounterFact, ROME's original CounterFact, ZsRE, and the project's own sixty."""
+"""Edits and sentences from files.
+
+Edits: EasyEdit's flat CounterFact, ROME's original CounterFact, ZsRE, and the project's own sixty.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 OWN_EDITS = Path(__file__).parent / "data" / "edits.json"
+SENTENCES = Path(__file__).parent / "data" / "sentences.txt"
 
 
 @dataclass(frozen=True)
@@ -101,3 +107,24 @@ def _read(record: Mapping, number: int) -> Edit:
 
 def _several(value: str | list[str] | None) -> tuple[str, ...]:
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def read_sentences(
+    path: str | Path, limit: int | None = None, min_chars: int = 12, max_chars: int = 200, seed: int = 0
+) -> list[str]:
+    """Sentences of a UTF-8 text file, one per line, in a random order.
+
+    Args:
+        path: text file; lines shorter or longer than the limits are left out.
+        limit: how many to return; all when None.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: no usable line.
+    """
+    lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    lines = list(dict.fromkeys(line for line in lines if min_chars <= len(line) <= max_chars))
+    if not lines:
+        raise ValueError(f"{path} has no line of {min_chars} to {max_chars} characters: it should hold one sentence per line")
+    order = torch.randperm(len(lines), generator=torch.Generator().manual_seed(seed)).tolist()
+    return [lines[i] for i in order[:limit]]

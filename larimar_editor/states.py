@@ -62,6 +62,7 @@ def cut_to(ids: list[int], limit: int, text: str, tokenizer: PreTrainedTokenizer
     if len(ids) <= limit:
         return ids
     cut = tokenizer.decode(ids[:-limit])
+    cut = cut if len(cut) <= 160 else f"{cut[:80]} ... {cut[-80:]}"
     warnings.warn(
         f"{text[:60]!r}... has {len(ids)} tokens and the encoder takes {limit}; cut from its start: {cut!r}",
         TruncationWarning,

@@ -6,8 +6,9 @@ from conftest import SENTENCES, tiny_llama
 from sklearn.decomposition import PCA
 
 from larimar_editor.configuration import LarimarConfig
+from larimar_editor.data import read_sentences
 from larimar_editor.encoders import KeyValueProjection, TransformerEncoder
-from larimar_editor.fit import fit, principal_components, read_sentences
+from larimar_editor.fit import fit, principal_components
 from larimar_editor.modeling import LarimarForCausalLM
 
 

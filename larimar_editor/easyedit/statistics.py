@@ -8,10 +8,10 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-DEFAULT_TEXT = Path(__file__).parents[1] / "data" / "sentences.txt"
+from larimar_editor.data import SENTENCES
 
 
-def compute_key_statistics(model, tok, hparams, text: str | Path = DEFAULT_TEXT) -> None:
+def compute_key_statistics(model, tok, hparams, text: str | Path = SENTENCES) -> None:
     """Second moments of the keys of every layer that ``hparams`` edits; what exists is not computed again.
 
     Args:
