@@ -27,6 +27,7 @@ class LarimarConfig(PretrainedConfig):
         memory_rows: K.
         memory_slots: P, past key/value positions that a readout fills.
         slot_position: position of the first memory slot; BOS is at 0 and the text follows the last slot.
+        key_gain, value_gain: factors on what the projection adds to the mean key and the mean value, 0 or more.
         key_encoding: what addresses the memory: "scope" (the scope detector's sentence embedding) or
             "latent" (the encoder's, as in the paper).
         addressing: "gaussian" or "pseudoinverse".
@@ -58,6 +59,8 @@ class LarimarConfig(PretrainedConfig):
         memory_rows: int = 512,
         memory_slots: int = 4,
         slot_position: int = 4,
+        key_gain: float = 1.0,
+        value_gain: float = 1.0,
         key_encoding: str = "scope",
         addressing: str = "gaussian",
         addressing_alpha: float = 1e-3,
@@ -83,6 +86,8 @@ class LarimarConfig(PretrainedConfig):
         self.memory_rows = _at_least("memory_rows", memory_rows, 1)
         self.memory_slots = _at_least("memory_slots", memory_slots, 1)
         self.slot_position = _at_least("slot_position", slot_position, 1)
+        self.key_gain = _at_least("key_gain", key_gain, 0)
+        self.value_gain = _at_least("value_gain", value_gain, 0)
         self.key_encoding = _one_of("key_encoding", key_encoding, KEY_ENCODINGS)
         self.addressing = _one_of("addressing", addressing, ("gaussian", "pseudoinverse"))
         self.addressing_alpha = addressing_alpha

@@ -39,16 +39,18 @@ class KeyValueProjection(nn.Module):
 
     The latent is P codes of size C / P, and every slot goes through the same linear map, so that its size does not
     grow with P. With one slot it is the paper's linear projection.
-    ``mean + scale * (basis @ code)``: ``basis`` ``(L*2*H*D, C/P)``, ``scale`` and ``mean`` ``(L*2*H*D,)``.
+    ``mean + gain * scale * (basis @ code)``: ``basis`` ``(L*2*H*D, C/P)``, ``scale`` and ``mean`` ``(L*2*H*D,)``, and one gain
+    for all keys and one for all values. Stretched keys draw attention to the memory slots.
     """
 
-    def __init__(self, shape: tuple[int, ...], code_size: int, slots: int):
+    def __init__(self, shape: tuple[int, ...], code_size: int, slots: int, key_gain: float = 1.0, value_gain: float = 1.0):
         super().__init__()
         size = shape[0] * shape[1] * shape[2] * shape[3]
         self.shape, self.slots = tuple(shape), slots
         self.basis = nn.Parameter(torch.zeros(size, code_size), requires_grad=False)
         self.scale = nn.Parameter(torch.ones(size), requires_grad=False)
         self.mean = nn.Parameter(torch.zeros(size), requires_grad=False)
+        self.gain = nn.Buffer(torch.tensor([key_gain, value_gain])[:, None, None], persistent=False)
 
     @property
     def code_size(self) -> int:
@@ -57,11 +59,12 @@ class KeyValueProjection(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         codes = z.to(self.basis).unflatten(1, (self.slots, self.code_size))
-        return (F.linear(codes, self.basis) * self.scale + self.mean).unflatten(2, self.shape)
+        deviation = (F.linear(codes, self.basis) * self.scale).unflatten(2, self.shape)
+        return deviation * self.gain + self.mean.unflatten(0, self.shape)
 
     def codes(self, states: Tensor) -> Tensor:
-        """The transpose: states ``(B, P, L, 2, H, D)`` to latents ``(B, C)``. Exact inverse on the basis' span
-        for a basis with orthonormal columns."""
+        """The transpose: states ``(B, P, L, 2, H, D)`` to latents ``(B, C)``. With gains of 1 the exact
+        inverse on the basis' span, for a basis with orthonormal columns."""
         flat = (states.flatten(2).to(self.basis) - self.mean) / self.scale
         return (flat @ self.basis).flatten(1)
 

@@ -27,6 +27,8 @@ def fit(
     name: str,
     code_size: int = 768,
     memory_slots: int = 4,
+    key_gain: float = 2.0,
+    value_gain: float = 0.4,
     batch_size: int = 32,
     seed: int = 0,
     progress: bool = True,
@@ -41,6 +43,7 @@ def fit(
         name: what the checkpoint calls its base model.
         code_size: C / P, numbers per memory slot.
         memory_slots: P, last tokens of a fact that are kept.
+        key_gain, value_gain: see `LarimarConfig`; the defaults were chosen on SmolLM2-135M with the project's own edits.
         batch_size: sentences per decoder pass.
         seed: of the randomised PCA.
         progress: whether to show a progress bar.
@@ -60,6 +63,8 @@ def fit(
         decoder_signature=signature(decoder, states.shape),
         latent_size=code_size * memory_slots,
         memory_slots=memory_slots,
+        key_gain=key_gain,
+        value_gain=value_gain,
         **settings,
     )
     model = LarimarForCausalLM(config, decoder, tokenizer)

@@ -34,6 +34,7 @@ class LarimarHyperParams(HyperParamsFile):
         addressing_alpha: width of the Gaussian.
         reference: "prompts", "random" or "prior".
         key_encoding: "scope" or "latent".
+        key_gain, value_gain: factors on what a readout adds to the mean key and the mean value, 0 or more.
         sigma_w: standard deviation of sampled reading weights, >= 0.
         observation_noise: standard deviation of xi, >= 0.
         readout_norm: rescale readouts to the norm of an encoding.
@@ -56,6 +57,8 @@ class LarimarHyperParams(HyperParamsFile):
     addressing_alpha: float | None = None
     reference: str | None = None
     key_encoding: str | None = None
+    key_gain: float | None = None
+    value_gain: float | None = None
     sigma_w: float | None = None
     observation_noise: float | None = None
     readout_norm: bool | None = None

@@ -83,7 +83,9 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             self._add_adapters()
         self.states = DecoderStates(decoder, tokenizer, config.encoder_max_length)
         shape = (self.states.shape.layers, 2, self.states.shape.heads, self.states.shape.head_size)
-        self.projection = KeyValueProjection(shape, config.latent_size // config.memory_slots, config.memory_slots)
+        self.projection = KeyValueProjection(
+            shape, config.latent_size // config.memory_slots, config.memory_slots, config.key_gain, config.value_gain
+        )
         self.projection.to(decoder.device)
         encoder = build_encoder(config, self.states, self.projection)
         self.episodic = EpisodicMemory(config, encoder).to(decoder.device)

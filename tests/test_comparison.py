@@ -42,6 +42,10 @@ def test_a_torn_last_record_is_not_counted(tmp_path):
     with interrupted.records.open("a") as stream:
         stream.write('{"case_id": 2, "pre')
     assert len(interrupted.finished()) == 2
+    interrupted.drop_torn_record()
+    with interrupted.records.open("a") as stream:
+        stream.write(json.dumps(record(3.0)) + "\n")
+    assert [r["seconds"] for r in interrupted.finished()] == [1.0, 2.0, 3.0]
 
 
 def test_the_report_is_written_in_every_format(tmp_path):

@@ -37,6 +37,20 @@ def test_the_projection_undoes_the_codes_on_its_span():
     torch.testing.assert_close(projection(projection.codes(states)), states, atol=1e-4, rtol=1e-4)
 
 
+def test_gains_stretch_keys_and_values_apart_from_the_mean():
+    plain = KeyValueProjection((2, 2, 1, 4), 16, 3)
+    plain.basis.data.normal_()
+    plain.mean.data.normal_()
+    stretched = KeyValueProjection((2, 2, 1, 4), 16, 3, key_gain=1.5, value_gain=0.5)
+    stretched.load_state_dict(plain.state_dict())
+    z = torch.randn(5, 48)
+    mean = plain.mean.view(2, 2, 1, 4)
+    expected = plain(z) - mean
+    expected[:, :, :, 0] *= 1.5
+    expected[:, :, :, 1] *= 0.5
+    torch.testing.assert_close(stretched(z), expected + mean)
+
+
 def test_encoding_does_not_depend_on_the_batch(tiny):
     texts = ["A clever fox found a green boat", "The old sailor lost", "Every student repaired the bridge on an unknown island"]
     together = tiny.episodic.encoder.encode(texts)

@@ -64,10 +64,14 @@ class Job:
 
     def finished(self) -> list[dict]:
         """The records that are there, the last one only if it is whole."""
-        if not self.records.exists():
-            return []
-        lines = self.records.read_text(encoding="utf-8").split("\n")
-        return [json.loads(line) for line in lines[:-1]]
+        return [json.loads(line) for line in self._whole_lines()]
+
+    def drop_torn_record(self) -> None:
+        """Cut off what an interrupted run left of its last record, so that the next one starts on a line of its own."""
+        self.records.write_text("".join(line + "\n" for line in self._whole_lines()), encoding="utf-8")
+
+    def _whole_lines(self) -> list[str]:
+        return self.records.read_text(encoding="utf-8").split("\n")[:-1] if self.records.exists() else []
 
 
 def hparams_file(folder: Path, method: str, model: str) -> Path:
@@ -195,6 +199,7 @@ def run_job(job: Job) -> None:
         compute_key_statistics(editor.model, editor.tok, values)
     seconds: list[float] = []
     editor.apply_algo = _timed(editor.apply_algo, seconds)
+    job.drop_torn_record()
     finished = len(job.finished())
     with job.records.open("a", encoding="utf-8") as stream, _targets_with_their_space():
         for index in range(finished, len(job.edits)):
