@@ -163,6 +163,31 @@ def compare(
     typer.echo(f"written: {out}/comparison.json, .csv, .md, .png")
 
 
+@app.command()
+def score(
+    checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
+    data: Annotated[Optional[Path], typer.Option(help="Edits, as for `compare`. By default the project's own.")] = None,
+    limit: Annotated[Optional[int], typer.Option(help="Use the first edits only.", min=1)] = None,
+    scope: Annotated[Optional[str], typer.Option(help="external, internal or none; the checkpoint's by default.")] = None,
+    key_gain: Annotated[Optional[float], typer.Option(help="In place of the checkpoint's.")] = None,
+    value_gain: Annotated[Optional[float], typer.Option(help="In place of the checkpoint's.")] = None,
+) -> None:
+    """Write each edit alone and print accuracy and success on its prompt and its rephrasings, as JSON."""
+    import torch
+
+    from larimar_editor.checkpoints import shipped
+    from larimar_editor.data import load_edits
+    from larimar_editor.evaluation.single_edits import score_single_edits, summarise
+    from larimar_editor.modeling import LarimarForCausalLM
+
+    folder = checkpoint or shipped("llama-smollm2-135m")
+    given = {"scope": scope, "key_gain": key_gain, "value_gain": value_gain}
+    settings = {name: value for name, value in given.items() if value is not None}
+    model = LarimarForCausalLM.from_pretrained(folder, dtype=torch.float32, **settings)
+    summary = summarise(score_single_edits(model, load_edits(data, limit)))
+    typer.echo(json.dumps({"checkpoint": str(folder)} | settings | summary))
+
+
 @app.command("memit-stats")
 def memit_stats(
     hparams: Annotated[Path, typer.Option(help="MEMIT's YAML file.")] = Path("hparams/MEMIT/smollm2-135m.yaml"),

@@ -59,7 +59,7 @@ def test_the_report_is_written_in_every_format(tmp_path):
     assert markdown([{"a": None, "b": 1234.5}], {"a": "A", "b": "B"}).endswith("| – | 1234 |\n")
 
 
-@pytest.mark.parametrize("command", ["compare", "fit", "calibrate", "memit-stats", "models"])
+@pytest.mark.parametrize("command", ["compare", "fit", "calibrate", "score", "memit-stats", "models"])
 def test_every_command_has_help(command):
     result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0 and "--" in result.output
