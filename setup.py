@@ -15,6 +15,7 @@ setup(
     install_requires=[
         "torch>=2.6",
         "transformers>=5.0",
+        "accelerate",
         "peft",
         "sentence-transformers",
         "safetensors",
@@ -23,6 +24,7 @@ setup(
         "matplotlib",
         "datasets",
         "pyyaml",
+        "tensorboard",
         "tqdm",
         "typer",
     ],

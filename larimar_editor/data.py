@@ -14,6 +14,7 @@ import torch
 
 OWN_EDITS = Path(__file__).parent / "data" / "edits.json"
 SENTENCES = Path(__file__).parent / "data" / "sentences.txt"
+TRIVIA = Path(__file__).parent / "data" / "trivia.txt"
 
 
 @dataclass(frozen=True)
