@@ -7,7 +7,7 @@ import inspect
 from transformers import PretrainedConfig
 
 ENCODER_TYPES = ("decoder-states", "transformer")
-DECODER_MODES = ("frozen", "lora")
+DECODER_MODES = ("frozen", "lora", "full")
 KEY_ENCODINGS = ("scope", "latent")
 REFERENCES = ("prompts", "random", "prior")
 
@@ -41,7 +41,10 @@ class LarimarConfig(PretrainedConfig):
         scope: "external", "internal" or "none" (everything is in scope).
         scope_encoder_name_or_path: sentence encoder of the external detector.
         scope_threshold: cosine similarity (external) or probability (internal) from which a prompt is in scope.
-        decoder_mode: "frozen" or "lora" (adapters that act on rows in scope only).
+        decoder_mode: "frozen", "lora" (adapters that act on rows in scope only) or "full" (the decoder itself was trained and
+            is part of the checkpoint; rows out of scope are that decoder's, not the base model's).
+        tied_projection: whether ``W_M`` is the transpose of what makes the latent, as in the closed form; else the two are
+            kept apart ("decoder-states" only).
         lora_rank: rank of the adapters.
         lora_targets: names of the linear layers that get one; all linear layers when None.
     """
@@ -73,6 +76,7 @@ class LarimarConfig(PretrainedConfig):
         scope_encoder_name_or_path: str = "all-MiniLM-L6-v2",
         scope_threshold: float = 0.608,
         decoder_mode: str = "frozen",
+        tied_projection: bool = True,
         lora_rank: int = 16,
         lora_targets: list[str] | None = None,
         **kwargs,
@@ -100,10 +104,15 @@ class LarimarConfig(PretrainedConfig):
         self.scope_encoder_name_or_path = scope_encoder_name_or_path
         self.scope_threshold = scope_threshold
         self.decoder_mode = _one_of("decoder_mode", decoder_mode, DECODER_MODES)
+        self.tied_projection = tied_projection
         self.lora_rank = lora_rank
         self.lora_targets = lora_targets
         if latent_size % memory_slots and encoder_type == "decoder-states":
             raise ValueError(f"latent_size {latent_size} is not a multiple of memory_slots {memory_slots}")
+        if decoder_mode == "full" and encoder_type == "decoder-states":
+            raise ValueError(
+                "decoder_mode: full needs encoder_type: transformer; the decoder's own states would change as it is trained"
+            )
         super().__init__(**kwargs)
 
     @classmethod

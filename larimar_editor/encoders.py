@@ -74,22 +74,22 @@ class DecoderStateEncoder:
 
     Args:
         states: reads the decoder.
-        projection: its `codes` make the latent; the same object serves as ``W_M`` in the closed form.
+        analysis: its `codes` make the latent; the same object serves as ``W_M`` in the closed form.
     """
 
-    def __init__(self, states: DecoderStates, projection: KeyValueProjection):
-        self.states, self.projection = states, projection
-        self.latent_size = projection.slots * projection.code_size
+    def __init__(self, states: DecoderStates, analysis: KeyValueProjection):
+        self.states, self.analysis = states, analysis
+        self.latent_size = analysis.slots * analysis.code_size
 
     @property
     def device(self) -> torch.device:
-        """The projection's."""
-        return self.projection.basis.device
+        """The analysis' own."""
+        return self.analysis.basis.device
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Encodings ``(N, C)``. One decoder pass without the language-model head."""
         with torch.no_grad():
-            return self.projection.codes(self.states.last_tokens(texts, self.projection.slots))
+            return self.analysis.codes(self.states.last_tokens(texts, self.analysis.slots))
 
 
 class TransformerEncoder(nn.Module):
@@ -136,21 +136,23 @@ class TransformerEncoder(nn.Module):
             if not ids:
                 raise ValueError(f"nothing to encode in {text!r}")
             cut_to(ids, self.max_length - self.tokenizer.num_special_tokens_to_add(), text, self.tokenizer)
-        tokens = self.tokenizer(list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt").to(
-            self.queries.device
-        )
         with torch.no_grad():
-            return self(tokens["input_ids"], tokens["attention_mask"]).float()
+            return self.with_gradients(texts).float()
+
+    def with_gradients(self, texts: Sequence[str]) -> Tensor:
+        """As `encode`, with gradients and without its checks."""
+        tokens = self.tokenizer(list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt")
+        return self(**{name: tokens[name].to(self.device) for name in ("input_ids", "attention_mask")})
 
 
-def build_encoder(config: LarimarConfig, states: DecoderStates, projection: KeyValueProjection) -> LatentEncoder:
+def build_encoder(config: LarimarConfig, states: DecoderStates, analysis: KeyValueProjection) -> LatentEncoder:
     """The encoder that ``config`` names.
 
     Raises:
         ValueError: a transformer encoder without a name.
     """
     if config.encoder_type == "decoder-states":
-        return DecoderStateEncoder(states, projection)
+        return DecoderStateEncoder(states, analysis)
     if not config.encoder_name_or_path:
         raise ValueError("encoder_name_or_path must name the encoder when encoder_type is 'transformer'")
     from larimar_editor.embedded import resolve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    DynamicCache,
     GenerationMixin,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -87,7 +89,9 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             shape, config.latent_size // config.memory_slots, config.memory_slots, config.key_gain, config.value_gain
         )
         self.projection.to(decoder.device)
-        encoder = build_encoder(config, self.states, self.projection)
+        # What makes the latent; W_M itself until training moves W_M away from it.
+        self.analysis = self.projection if config.tied_projection else copy.deepcopy(self.projection)
+        encoder = build_encoder(config, self.states, self.analysis)
         self.episodic = EpisodicMemory(config, encoder).to(decoder.device)
         self._bos: Tensor | None = None
         self._last_reading: tuple[EditedState, tuple[str, ...], Reading] | None = None
@@ -158,8 +162,12 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
     def _own_weights(self) -> dict[str, Tensor]:
         own = {f"projection.{name}": value for name, value in self.projection.named_parameters()}
         encoder = self.episodic.encoder
+        if self.analysis is not self.projection:
+            own |= {f"analysis.{name}": value for name, value in self.analysis.named_parameters()}
         if isinstance(encoder, nn.Module):
             own |= {f"encoder.{name}": value for name, value in encoder.state_dict().items()}
+        if self.config.decoder_mode == "full":
+            own |= {f"decoder.{name}": value for name, value in self.decoder.named_parameters()}
         for index, layer in enumerate(self._adapters):
             for part in ("lora_A", "lora_B"):
                 own[f"lora.{index}.{part}"] = getattr(layer, part)["default"].weight
@@ -202,11 +210,13 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         rank = self.config.lora_rank
         inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=rank, target_modules=targets), self.decoder)
         self._adapters = [x for x in self.decoder.modules() if isinstance(x, BaseTunerLayer)]
-        self._use_adapters(False)
+        self.use_adapters(False)
 
-    def _use_adapters(self, on: bool) -> None:
+    def use_adapters(self, on: bool) -> None:
+        """Whether the decoder's adapters act; `forward` sees to it by itself."""
         for layer in self._adapters:
-            layer.enable_adapters(on)
+            # Not enable_adapters: it freezes what it switches off, even before the backward pass, one weight at a time.
+            layer._disable_adapters = not on
 
     # --- editing: the episodic memory's own operations --------------------------------------------------------------
 
@@ -292,6 +302,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         prompt_lengths: Tensor | None = None,
+        reading: Reading | None = None,
         **kwargs,
     ) -> CausalLMOutputWithPast:
         """As the decoder's forward, with the memory in front of the rows that are in scope.
@@ -306,6 +317,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             past_key_values: what an earlier call returned.
             labels: ``(B, T)``, as the decoder's.
             prompt_lengths: ``(B,)`` int, columns of ``input_ids`` that are the prompt.
+            reading: readouts of these rows, in place of reading the memory.
 
         Returns:
             logits ``(B, T, vocabulary)``; rows out of scope are the decoder's own, to the bit.
@@ -317,15 +329,16 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         given = input_ids if input_ids is not None else inputs_embeds
         use_cache = getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
         cache = past_key_values
-        reading = None
         if not isinstance(cache, LarimarCache):
             if cache is not None and cache.get_seq_length():
                 raise ValueError("past_key_values is not this model's: its rows were read without the memory")
-            if self.episodic.is_empty():
+            if reading is None and self.episodic.is_empty():
                 reading = Reading.nothing(given.shape[0], self.config.latent_size)
-            else:
+            if reading is None:
                 reading = self._reading(self._prompts(input_ids, attention_mask, prompt_lengths, labels))
             cache = LarimarCache(reading.in_scope, None, None)
+        else:
+            reading = None  # the cache holds it
         inside = cache.in_scope
         needs_base, needs_memory = not bool(inside.all()), bool(inside.any())
         base = memory = None
@@ -343,7 +356,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         if needs_memory:
             rows = torch.nonzero(inside).flatten().to(given.device)
             if reading is not None:
-                cache.memory = self._memory_cache(reading.latents)
+                cache.memory = self.memory_cache(reading.latents)
             memory = self._decode_with_memory(
                 {k: None if v is None else v[rows] for k, v in inputs.items()},
                 None if mask is None else mask[rows],
@@ -369,8 +382,8 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             attentions=getattr(alone, "attentions", None),
         )
 
-    def _memory_cache(self, latents: Tensor):
-        """BOS and memory slots as past key values: the paper's ``W_M z`` broadcast to all layers."""
+    def memory_cache(self, latents: Tensor) -> DynamicCache:
+        """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B, C)``."""
         config = self.config
         if self._bos is None:
             self._bos = self.states.bos()
@@ -391,7 +404,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
                 position_ids = (mask.long().cumsum(1) - 1).clamp_min(0)[:, -new:]
         if mask is not None:
             mask = torch.cat((mask.new_ones(count, slots), mask), dim=1)
-        self._use_adapters(True)
+        self.use_adapters(True)
         try:
             return self.decoder(
                 **inputs,
@@ -402,7 +415,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
                 **kwargs,
             )
         finally:
-            self._use_adapters(False)
+            self.use_adapters(False)
 
     # --- what generate and the rest of transformers ask of a model ------------------------------------------------
 
