@@ -23,21 +23,33 @@ class Calibration:
     """Result of `calibrate`.
 
     Attributes:
-        threshold: where false accepts and false rejects are equally frequent.
-        equal_error_rate: that frequency, in [0, 1].
+        threshold: from which a query is in scope: where false accepts and false rejects are equally frequent, or where
+            false accepts are as frequent as was allowed.
+        equal_error_rate: frequency of either where they are equal, in [0, 1].
         f1: F1 of "in scope" at the threshold.
+        false_accepts, false_rejects: their frequencies at the threshold, in [0, 1].
         positives, negatives: pairs used.
     """
 
     threshold: float
     equal_error_rate: float
     f1: float
+    false_accepts: float
+    false_rejects: float
     positives: int
     negatives: int
 
     def to_dict(self) -> dict:
         """For a JSON file."""
         return asdict(self)
+
+
+def made_up_facts(count: int, seed: int = 0) -> list[dict]:
+    """Facts in several wordings, made by rule from what ships; see `larimar_editor.training.relations`."""
+    from larimar_editor.training.relations import Names, RephrasedFacts, read_relations
+
+    facts = RephrasedFacts(read_relations(), Names(text=read_sentences(SENTENCES)), seed, openers=0.0)
+    return [fact for fact in map(facts.__getitem__, range(count)) if fact["locality_prompt"]]
 
 
 def scope_pairs(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
@@ -50,8 +62,13 @@ def scope_pairs(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
     ]
 
 
-def calibrate(detector: ScopeDetector, edits: Sequence[Edit]) -> Calibration:
-    """Threshold at the equal-error point, each query scored against its own fact alone.
+def calibrate(detector: ScopeDetector, edits: Sequence[Edit], false_accepts: float | None = None) -> Calibration:
+    """The threshold, each query scored against its own fact alone.
+
+    Args:
+        detector: the detector.
+        edits: with rephrasings and neighbours.
+        false_accepts: share of neighbours that may be taken for the fact, 0 to 1; None takes the equal-error point.
 
     Raises:
         ValueError: no rephrasings or no neighbours in ``edits``.
@@ -63,10 +80,15 @@ def calibrate(detector: ScopeDetector, edits: Sequence[Edit]) -> Calibration:
     written = dict(zip(prompts := [edit.prompt for edit in edits], detector.embed(prompts), strict=True))
     scores = np.array([float(decide(detector, [query], written[prompt][None]).score) for query, prompt, _ in pairs])
     threshold, error = equal_error(scores, labels)
+    if false_accepts is not None:
+        threshold = accepting_at_most(scores, labels, false_accepts)
+    accepted = scores >= threshold
     return Calibration(
         threshold=threshold,
         equal_error_rate=error,
-        f1=float(f1_score(labels, scores >= threshold)),
+        f1=float(f1_score(labels, accepted)),
+        false_accepts=float(accepted[~labels].mean()),
+        false_rejects=float((~accepted)[labels].mean()),
         positives=int(labels.sum()),
         negatives=int((~labels).sum()),
     )
@@ -81,6 +103,14 @@ def equal_error(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
     # Half-way to the next score, so that rounding on another machine does not flip a case.
     lower = thresholds[best + 1] if best + 1 < len(thresholds) else thresholds[best]
     return float((thresholds[best] + lower) / 2), rate
+
+
+def accepting_at_most(scores: np.ndarray, labels: np.ndarray, share: float) -> float:
+    """The lowest threshold at which at most ``share`` of the negatives are accepted; between two scores."""
+    negatives = np.sort(scores[~labels])[::-1]
+    highest = negatives[int(share * len(negatives))]  # the first that must stay outside
+    above = scores[scores > highest]
+    return float((highest + above.min()) / 2) if len(above) else float(np.nextafter(highest, np.inf))
 
 
 def _contrast(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:

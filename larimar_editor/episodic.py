@@ -15,6 +15,7 @@ from larimar_editor.embedded import resolve
 from larimar_editor.encoders import LatentEncoder
 from larimar_editor.facts import Fact, FactStore, facts_from
 from larimar_editor.memory import Memory, add_noise
+from larimar_editor.metric import train_metric
 from larimar_editor.register import StateRegister
 from larimar_editor.scope import (
     ExternalScopeDetector,
@@ -54,7 +55,8 @@ class EpisodicMemory(nn.Module):
 
     Attributes:
         prior: trained prior memory ``(K, C)``, or None.
-        scope_weights: weights of the internal detector, empty when the checkpoint has none.
+        scope_weights: ``metric`` of the external detector, ``weight`` and ``bias`` of the internal one; empty when the
+            checkpoint has none.
     """
 
     def __init__(self, config: LarimarConfig, encoder: LatentEncoder):
@@ -75,7 +77,7 @@ class EpisodicMemory(nn.Module):
         if self._detector is None and self.config.scope == "external":
             self._detector = self._sentence_encoder
         elif self._detector is None and self.config.scope == "internal":
-            if not self.scope_weights:
+            if "weight" not in self.scope_weights:
                 raise ValueError(
                     "the checkpoint has no internal scope detector; "
                     "`larimar-editor calibrate --detector internal --write` makes one"
@@ -90,8 +92,24 @@ class EpisodicMemory(nn.Module):
     def _sentence_encoder(self) -> ExternalScopeDetector:
         """The external detector's encoder, which may address the memory even where another detector decides."""
         return ExternalScopeDetector(
-            resolve(self.config.scope_encoder_name_or_path), self.config.scope_threshold, self.encoder.device
+            resolve(self.config.scope_encoder_name_or_path),
+            self.config.scope_threshold,
+            self.encoder.device,
+            self.scope_weights.get("metric"),
         )
+
+    def learn_metric(self, facts: Sequence[Mapping], progress: bool = True) -> None:
+        """Learn the map after the external detector's encoder (`larimar_editor.metric`), in place of the one there is.
+
+        Raises:
+            ValueError: while facts are written, whose embeddings are without it.
+        """
+        if not self.is_empty():
+            raise ValueError("the scope detector's map can be learned only while nothing is written; call reset() first")
+        detector = self._sentence_encoder
+        detector.metric = None
+        detector.metric = train_metric(detector.embed, facts, progress=progress)
+        self.scope_weights = self.scope_weights | {"metric": detector.metric.cpu()}
 
     def _keys(self, prompts: Sequence[str]) -> Tensor:
         """What addresses the memory: ``(N, key size)``."""

@@ -71,12 +71,13 @@ class ExternalScopeDetector:
         name_or_path: a sentence-transformers model.
         threshold: cosine in [-1, 1] from which a query is in scope.
         device: where the encoder runs.
+        metric: linear map ``(E, E)`` after the encoder (`larimar_editor.metric`); none when None.
     """
 
-    def __init__(self, name_or_path: str, threshold: float, device: torch.device | str = "cpu"):
+    def __init__(self, name_or_path: str, threshold: float, device: torch.device | str = "cpu", metric: Tensor | None = None):
         from sentence_transformers import SentenceTransformer
 
-        self.threshold = threshold
+        self.threshold, self.metric = threshold, metric
         self.model = SentenceTransformer(name_or_path, device=str(device)).eval()
         for parameter in self.model.parameters():
             parameter.requires_grad_(False)
@@ -87,7 +88,8 @@ class ExternalScopeDetector:
 
     def embed(self, texts: Sequence[str]) -> Tensor:
         texts = [self._fitting(text) for text in texts]
-        return self.model.encode(texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False).float()
+        found = self.model.encode(texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False).float()
+        return found if self.metric is None else F.normalize(found @ self.metric.to(found).T, dim=1)
 
     def _fitting(self, text: str) -> str:
         """The end of a text that is too long; the encoder itself would keep the beginning, and say nothing."""

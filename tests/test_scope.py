@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from sklearn.metrics import roc_curve
+from torch.nn import functional as F
 
-from larimar_editor.calibration import calibrate, calibrate_internal, equal_error, scope_pairs, train_internal
+from larimar_editor.calibration import accepting_at_most, calibrate, calibrate_internal, equal_error, scope_pairs, train_internal
 from larimar_editor.checkpoints import shipped
 from larimar_editor.configuration import LarimarConfig
 from larimar_editor.data import load_edits
 from larimar_editor.embedded import resolve
+from larimar_editor.metric import train_metric
+from larimar_editor.modeling import WEIGHTS, LarimarForCausalLM
 from larimar_editor.scope import ExternalScopeDetector, InternalScopeDetector, decide, pair_features, sentences
 
 WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux is"]
@@ -17,9 +21,10 @@ WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux
 
 @pytest.fixture(scope="module")
 def external():
-    return ExternalScopeDetector(
-        resolve("all-MiniLM-L6-v2"), LarimarConfig.from_pretrained(shipped("llama-smollm2-135m")).scope_threshold
-    )
+    folder = shipped("llama-smollm2-135m")
+    metric = load_file(folder / WEIGHTS).get("scope.metric")
+    threshold = LarimarConfig.from_pretrained(folder).scope_threshold
+    return ExternalScopeDetector(resolve("all-MiniLM-L6-v2"), threshold, metric=None if metric is None else metric.float())
 
 
 def test_a_text_is_split_into_sentences():
@@ -109,3 +114,53 @@ def test_calibration_needs_both_kinds_of_pairs(external):
     assert len(scope_pairs(edits)) == 2 * 5
     with pytest.raises(ValueError, match="neighbourhood"):
         calibrate(external, [type(e)(e.prompt, e.target_new, e.ground_truth, e.subject, e.rephrase_prompts) for e in edits])
+
+
+def test_the_threshold_lets_in_no_more_than_was_allowed():
+    scores = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
+    labels = np.array([True, True, False, True, False, True, False, False])
+    for share, expected in ((0.0, 0), (0.25, 1), (0.4, 1), (0.5, 2)):
+        threshold = accepting_at_most(scores, labels, share)
+        assert ((scores >= threshold) & ~labels).sum() == expected
+        assert all(((scores >= t) & ~labels).mean() * 2 > share for t in scores if t < threshold and t in scores[~labels])
+
+
+def test_a_learned_map_brings_wordings_together_and_neighbours_apart():
+    """On an embedding whose first half is the wording and whose second half is the subject."""
+    generator = torch.Generator().manual_seed(0)
+    vectors: dict[str, torch.Tensor] = {}
+
+    def embed(texts):
+        parts = [word for text in texts for word in text.split()]
+        for part in parts:
+            vectors.setdefault(part, F.normalize(torch.randn(8, generator=generator), dim=0))
+        rows = [torch.cat((1.5 * vectors[text.split()[0]], vectors[text.split()[1]])) for text in texts]
+        return F.normalize(torch.stack(rows), dim=1)
+
+    def fact(i):
+        wording = lambda n: f"w{(i + n) % 6} s{i}"
+        return {"prompt": wording(0), "rephrase_prompt": [wording(1), wording(2)], "locality_prompt": [f"w{i % 6} s{i + 100}"]}
+
+    learned = train_metric(embed, [fact(i) for i in range(60)], steps=300, batch_size=32, rate=1e-2, pull=0.01, progress=False)
+    new = [fact(i) for i in range(200, 230)]
+    mapped = lambda texts: F.normalize(embed(texts) @ learned.T, dim=1)
+    for apply, better in ((embed, False), (mapped, True)):
+        prompts, same, other = (apply([f[k] if k == "prompt" else f[k][0] for f in new])
+                                for k in ("prompt", "rephrase_prompt", "locality_prompt"))  # fmt: skip
+        assert bool(((prompts * same).sum(1) > (prompts * other).sum(1)).float().mean() > 0.9) == better
+    with pytest.raises(ValueError, match="at least two facts"):
+        train_metric(embed, [fact(0)], progress=False)
+
+
+def test_a_learned_map_is_part_of_the_checkpoint(tiny, tmp_path):
+    tiny.episodic.scope_weights = {"metric": torch.diag(torch.linspace(0.5, 1.5, 384))}
+    tiny.save_pretrained(tmp_path)
+    loaded = LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tiny.tokenizer)
+    detector = loaded.episodic.detector
+    plain = ExternalScopeDetector(resolve("all-MiniLM-L6-v2"), 0.0).embed(["The capital of Portugal is"])
+    expected = F.normalize(plain * torch.linspace(0.5, 1.5, 384), dim=1)
+    torch.testing.assert_close(detector.embed(["The capital of Portugal is"]), expected, atol=1e-3, rtol=1e-3)
+    loaded.write([{"prompt": "The capital of Portugal is", "target_new": "Oslo"}])
+    assert loaded.scope_of(["The capital of Portugal is"]).in_scope.all()
+    with pytest.raises(ValueError, match="nothing is written"):
+        loaded.episodic.learn_metric([])
