@@ -8,6 +8,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from larimar_editor.training.cli import add_commands
+
 app = typer.Typer(
     help="Larimar: one-shot, gradient-free knowledge editing with an episodic memory, for EasyEdit.",
     no_args_is_help=True,
@@ -18,20 +20,36 @@ app = typer.Typer(
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
-def _decoder(name: str, dtype: str, device: str):
+def decoder_dtype(name: str, device: str):
+    """The torch dtype of that name; "auto" is bfloat16 where that is fast."""
     import torch
+
+    if name not in DTYPES:
+        raise typer.BadParameter(f"--dtype must be one of {', '.join(DTYPES)}, got {name!r}")
+    if name == "auto":
+        fast = device.startswith("cuda") or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        return torch.bfloat16 if fast else torch.float32
+    return getattr(torch, name)
+
+
+def load_decoder(name: str, dtype: str, device: str):
+    """Decoder and tokenizer by name; for dtype see `decoder_dtype`."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from larimar_editor.embedded import resolve
 
-    if dtype not in DTYPES:
-        raise typer.BadParameter(f"--dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    if dtype == "auto":
-        fast = device.startswith("cuda") or torch.ops.mkldnn._is_mkldnn_bf16_supported()
-        dtype = "bfloat16" if fast else "float32"
     folder = resolve(name)
-    decoder = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype)).to(device).eval()
+    decoder = AutoModelForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, device)).to(device).eval()
     return decoder, AutoTokenizer.from_pretrained(folder)
+
+
+def load_larimar(checkpoint: Path | None, dtype: str, settings: dict):
+    """A checkpoint, the shipped one when None, with some of its settings changed; and its folder's name."""
+    from larimar_editor.checkpoints import shipped
+    from larimar_editor.modeling import LarimarForCausalLM
+
+    folder = checkpoint or shipped("llama-smollm2-135m")
+    return LarimarForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, "cpu"), **settings), str(folder)
 
 
 @app.command()
@@ -63,7 +81,7 @@ def fit(
     from larimar_editor.data import SENTENCES, read_sentences
 
     start = time.perf_counter()
-    decoder, tokenizer = _decoder(model, dtype, device)
+    decoder, tokenizer = load_decoder(model, dtype, device)
     chosen = read_sentences(text or SENTENCES, limit=sentences, seed=seed)
     settings = {} if scope_threshold is None else {"scope_threshold": scope_threshold}
     larimar = closed_form.fit(
@@ -90,6 +108,9 @@ def fit(
     typer.echo(json.dumps(report))
 
 
+add_commands(app)
+
+
 @app.command()
 def calibrate(
     checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
@@ -101,29 +122,36 @@ def calibrate(
         ),
     ] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first edits only.", min=1)] = None,
+    train: Annotated[
+        int, typer.Option(help="Made-up facts from which to learn the external detector's map first; 0 learns none.", min=0)
+    ] = 0,
+    false_accepts: Annotated[
+        Optional[float],
+        typer.Option(help="Share of neighbours that may be let in; by default the equal-error point.", min=0, max=0.5),
+    ] = None,
     write: Annotated[bool, typer.Option("--write", help="Store the result in the checkpoint.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the made-up facts.")] = 0,
 ) -> None:
     """Find the scope detector's threshold: prints equal-error rate and F1 on rephrasings and neighbours.
 
-    The internal detector is trained first, on all relations but every third, and measured on the others.
+    The internal detector is trained first, on all relations but every third, and measured on the others. The external
+    detector's sentence encoder stays as it is; --train learns a linear map after it, from facts made by rule.
     """
     from larimar_editor import calibration
-    from larimar_editor.checkpoints import shipped
     from larimar_editor.data import load_edits
-    from larimar_editor.modeling import LarimarForCausalLM
 
     if detector not in ("external", "internal"):
         raise typer.BadParameter(f"--detector must be external or internal, got {detector!r}")
-    folder = checkpoint or shipped("llama-smollm2-135m")
-    model = LarimarForCausalLM.from_pretrained(folder)
-    edits = load_edits(data, limit)
+    model, folder = load_larimar(checkpoint, "float32", {})
+    episodic, edits = model.episodic, load_edits(data, limit)
     if detector == "external":
-        result = calibration.calibrate(model.episodic.detector, edits)
+        if train:
+            episodic.learn_metric(calibration.made_up_facts(train, seed))
+        result = calibration.calibrate(episodic.detector, edits, false_accepts)
     else:
-        result, model.episodic.scope_weights = calibration.calibrate_internal(
-            model.episodic.encoder.encode, model.config.latent_size, edits
-        )
-    typer.echo(json.dumps({"detector": detector, "checkpoint": str(folder)} | result.to_dict()))
+        result, weights = calibration.calibrate_internal(episodic.encoder.encode, model.config.latent_size, edits)
+        episodic.scope_weights = episodic.scope_weights | weights
+    typer.echo(json.dumps({"detector": detector, "checkpoint": folder, "facts": train} | result.to_dict()))
     if write:
         model.config.scope, model.config.scope_threshold = detector, result.threshold
         model.save_pretrained(folder)
@@ -168,24 +196,61 @@ def score(
     checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
     data: Annotated[Optional[Path], typer.Option(help="Edits, as for `compare`. By default the project's own.")] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first edits only.", min=1)] = None,
+    write: Annotated[str, typer.Option(help="single (each alone), together (in one block) or sequentially.")] = "single",
+    out: Annotated[Optional[Path], typer.Option(help="JSON lines to write, a record per edit.")] = None,
     scope: Annotated[Optional[str], typer.Option(help="external, internal or none; the checkpoint's by default.")] = None,
+    scope_threshold: Annotated[Optional[float], typer.Option(help="In place of the checkpoint's.")] = None,
+    memory_rows: Annotated[Optional[int], typer.Option(help="K, in place of the checkpoint's.", min=1)] = None,
     key_gain: Annotated[Optional[float], typer.Option(help="In place of the checkpoint's.")] = None,
     value_gain: Annotated[Optional[float], typer.Option(help="In place of the checkpoint's.")] = None,
+    dtype: Annotated[str, typer.Option(help="Decoder dtype: auto, float32, bfloat16, float16.")] = "float32",
 ) -> None:
-    """Write each edit alone and print accuracy and success on its prompt and its rephrasings, as JSON."""
-    import torch
-
-    from larimar_editor.checkpoints import shipped
+    """Write edits and print, as JSON, how well they hold for their prompts and rephrasings, and what neighbours say."""
     from larimar_editor.data import load_edits
+    from larimar_editor.evaluation.many_edits import score_many_edits, summarise_many
     from larimar_editor.evaluation.single_edits import score_single_edits, summarise
-    from larimar_editor.modeling import LarimarForCausalLM
 
-    folder = checkpoint or shipped("llama-smollm2-135m")
-    given = {"scope": scope, "key_gain": key_gain, "value_gain": value_gain}
+    if write not in ("single", "together", "sequentially"):
+        raise typer.BadParameter(f"--write must be single, together or sequentially, got {write!r}")
+    given = {
+        "scope": scope,
+        "scope_threshold": scope_threshold,
+        "memory_rows": memory_rows,
+        "key_gain": key_gain,
+        "value_gain": value_gain,
+    }
     settings = {name: value for name, value in given.items() if value is not None}
-    model = LarimarForCausalLM.from_pretrained(folder, dtype=torch.float32, **settings)
-    summary = summarise(score_single_edits(model, load_edits(data, limit)))
-    typer.echo(json.dumps({"checkpoint": str(folder)} | settings | summary))
+    model, folder = load_larimar(checkpoint, dtype, settings)
+    edits = load_edits(data, limit)
+    if write == "single":
+        records = score_single_edits(model, edits)
+        summary = summarise(records)
+    else:
+        records = score_many_edits(model, edits, sequentially=write == "sequentially")
+        summary = summarise_many(records)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text("".join(json.dumps(record) + "\n" for record in records))
+    typer.echo(json.dumps({"checkpoint": folder, "write": write, "dtype": dtype} | settings | summary))
+
+
+@app.command()
+def perplexity(
+    text: Annotated[Path, typer.Argument(help="UTF-8 text.")],
+    checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
+    data: Annotated[Optional[Path], typer.Option(help="Edits to write first. By default the project's own.")] = None,
+    limit: Annotated[Optional[int], typer.Option(help="Windows of 256 tokens, from the start.", min=1)] = None,
+    dtype: Annotated[str, typer.Option(help="Decoder dtype: auto, float32, bfloat16, float16.")] = "float32",
+) -> None:
+    """Perplexity of a text with facts in memory, and the base model's, as JSON."""
+    from larimar_editor.data import load_edits
+    from larimar_editor.evaluation.many_edits import write_all
+    from larimar_editor.evaluation.perplexity import score_text
+
+    model, folder = load_larimar(checkpoint, dtype, {})
+    write_all(model, load_edits(data), sequentially=False)
+    result = score_text(model, text.read_text(encoding="utf-8"), limit=limit)
+    typer.echo(json.dumps({"checkpoint": folder, "facts": len(model.facts()), "dtype": dtype} | result))
 
 
 @app.command("memit-stats")
@@ -236,3 +301,7 @@ def main() -> None:
             raise
         print(f"larimar-editor: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

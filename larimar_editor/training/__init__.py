@@ -1,0 +1,1 @@
+"""Training a Larimar: data, the four-term objective, the loop."""

@@ -1,0 +1,154 @@
+"""Text files into training chunks, and text sampled from the decoder itself; both write JSON lines as they go."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from larimar_editor.scope import sentences
+
+
+@dataclass
+class Counts:
+    """What became of a corpus.
+
+    Attributes:
+        kept: chunks written.
+        dropped: pieces left out, by reason.
+        tokens: tokens kept.
+    """
+
+    kept: int = 0
+    dropped: Counter = field(default_factory=Counter)
+    tokens: int = 0
+
+    def to_dict(self) -> dict:
+        """For a report."""
+        return {"kept": self.kept, "dropped": dict(self.dropped), "tokens": self.tokens}
+
+
+def paragraphs(paths: Sequence[Path]) -> Iterator[str]:
+    """Lines of text files, and the ``text`` of JSON lines, one at a time.
+
+    Raises:
+        FileNotFoundError: a file that is not there.
+        ValueError: a JSON line without ``text``.
+    """
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"no text file {path}")
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if path.suffix != ".jsonl":
+                    yield line
+                    continue
+                record = json.loads(line)
+                if "text" not in record:
+                    raise ValueError(f"{path}, line {number} has no `text`: {sorted(record)}")
+                yield record["text"]
+
+
+def sentence_chunks(
+    texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, counts: Counts, least: int = 5, most: int = 64
+) -> Iterator[str]:
+    """Sentences of ``least`` to ``most`` tokens; others are counted in ``counts.dropped``."""
+    for text in texts:
+        for sentence in sentences(text) if text.strip() else ():
+            tokens = len(tokenizer(sentence, add_special_tokens=False).input_ids)
+            if tokens < least:
+                counts.dropped["too short"] += 1
+            elif tokens > most:
+                counts.dropped["too long"] += 1
+            else:
+                counts.tokens += tokens
+                yield sentence
+
+
+def block_chunks(
+    texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, counts: Counts, size: int = 64, least: int = 5
+) -> Iterator[str]:
+    """Blocks of ``size`` tokens (paper: 64), paragraph by paragraph; its shorter rest is kept from ``least`` tokens on."""
+    for text in texts:
+        ids = tokenizer(text.strip(), add_special_tokens=False).input_ids if text.strip() else []
+        for start in range(0, len(ids), size):
+            block = ids[start : start + size]
+            if len(block) < least:
+                counts.dropped["too short"] += 1
+                continue
+            counts.tokens += len(block)
+            yield tokenizer.decode(block).strip()
+
+
+def write_chunks(chunks: Iterable[str], out: Path, counts: Counts, progress: bool = True) -> Counts:
+    """Write one ``{"text": ...}`` a line; ``out`` appears when it is whole."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = out.with_suffix(".unfinished")
+    with unfinished.open("w", encoding="utf-8") as file:
+        for chunk in tqdm(chunks, desc="chunks", unit="chunk", disable=not progress):
+            file.write(json.dumps({"text": chunk}, ensure_ascii=False) + "\n")
+            counts.kept += 1
+    unfinished.replace(out)
+    return counts
+
+
+def sampled_texts(
+    decoder: nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    count: int,
+    counts: Counts,
+    *,
+    batch_size: int = 64,
+    max_new_tokens: int = 48,
+    temperature: float = 1.0,
+    top_p: float = 0.95,
+    least: int = 5,
+    seed: int = 0,
+) -> Iterator[str]:
+    """First sentences of what the decoder says unprompted, ``count`` different ones.
+
+    Unfinished sentences, short ones and repetitions are counted in ``counts.dropped``. A decoder that has little to say ends
+    the search after ten times ``count`` samples.
+    """
+    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    prompt = torch.full((batch_size, 1), start, device=next(decoder.parameters()).device)
+    seen: set[str] = set()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        for _ in range(-(-10 * count // batch_size)):
+            with torch.no_grad():
+                ids = decoder.generate(
+                    prompt,
+                    attention_mask=torch.ones_like(prompt),
+                    do_sample=True,
+                    temperature=temperature,
+                    top_p=top_p,
+                    max_new_tokens=max_new_tokens,
+                    pad_token_id=tokenizer.eos_token_id,
+                )
+            for text in tokenizer.batch_decode(ids[:, 1:], skip_special_tokens=True):
+                sentence = _first_sentence(text, tokenizer, least, seen, counts)
+                if sentence is not None:
+                    seen.add(sentence)
+                    yield sentence
+                    if len(seen) == count:
+                        return
+
+
+def _first_sentence(text: str, tokenizer: PreTrainedTokenizerBase, least: int, seen: set[str], counts: Counts) -> str | None:
+    line = text.strip().split("\n")[0].strip()
+    first = sentences(line)[0] if line else ""
+    tokens = len(tokenizer(first, add_special_tokens=False).input_ids)
+    reason = "too short" if tokens < least else "unfinished" if first[-1] not in ".?!" else "repeated" if first in seen else None
+    if reason:
+        counts.dropped[reason] += 1
+        return None
+    counts.tokens += tokens
+    return first

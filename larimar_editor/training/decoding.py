@@ -1,0 +1,71 @@
+"""One pass of the decoder over many rows, with gradients and with only those logits that a loss needs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import DynamicCache
+
+
+class PrefixCache(DynamicCache):
+    """Past key values that never change: what a layer adds is used once and not kept.
+
+    A layer can then be run again for gradient checkpointing, and the tokens' own keys and values are not stored twice.
+    """
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs) -> tuple[Tensor, Tensor]:
+        """Prefix and new states joined, ``(B, H, prefix + T, D)`` each."""
+        layer = self.layers[layer_idx]
+        return torch.cat((layer.keys, key_states), dim=2), torch.cat((layer.values, value_states), dim=2)
+
+    @classmethod
+    def of(cls, cache: DynamicCache, config) -> PrefixCache:
+        """The same keys and values, from now on fixed."""
+        prefix = cls(config=config)
+        for index, layer in enumerate(cache.layers):
+            DynamicCache.update(prefix, layer.keys, layer.values, index)
+        return prefix
+
+
+def hidden_states(decoder: nn.Module, ids: Tensor, cache: PrefixCache | None = None, first_position: int = 0) -> Tensor:
+    """Last hidden states ``(R, T, hidden)`` of right-padded ``ids`` ``(R, T)``; no mask is needed, padding comes last."""
+    positions = torch.arange(first_position, first_position + ids.shape[1], device=ids.device)[None]
+    options = {} if cache is None else {"past_key_values": cache}
+    return decoder.base_model(input_ids=ids, position_ids=positions, use_cache=cache is not None, **options).last_hidden_state
+
+
+def logits_of(decoder: nn.Module, hidden: Tensor) -> Tensor:
+    """Logits ``(n, vocabulary)`` float32 of chosen hidden states ``(n, hidden)``."""
+    logits = decoder.get_output_embeddings()(hidden).float()
+    cap = getattr(decoder.config, "final_logit_softcapping", None)
+    return logits if cap is None else cap * torch.tanh(logits / cap)
+
+
+@contextlib.contextmanager
+def checkpointed_layers(decoder: nn.Module, layers: int, on: bool) -> Iterator[None]:
+    """Within this block each of the decoder's ``layers`` is computed again in the backward pass instead of kept.
+
+    transformers' own gradient checkpointing drops past key values, and the memory with them.
+    """
+    stack = (
+        next((x for x in decoder.base_model.modules() if isinstance(x, nn.ModuleList) and len(x) == layers), None) if on else None
+    )
+    originals = [] if stack is None else [(layer, layer.forward) for layer in stack]
+    for layer, forward in originals:
+        layer.forward = _recomputed(forward)
+    try:
+        yield
+    finally:
+        for layer, _ in originals:
+            del layer.forward
+
+
+def _recomputed(forward):
+    def run(*args, **kwargs):
+        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+
+    return run

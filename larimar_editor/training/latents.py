@@ -1,0 +1,51 @@
+"""Encodings of training texts: made by the encoder once, and read from disk after that while the encoder is frozen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from larimar_editor.encoders import LatentEncoder
+from larimar_editor.training.rows import Rows
+
+
+class Latents:
+    """Encodings of a step's texts.
+
+    Args:
+        encoder: text to latent.
+        count: texts with a number, which are kept; others are encoded every time.
+        folder: where the encodings are kept, as float16; None keeps nothing.
+    """
+
+    def __init__(self, encoder: LatentEncoder, count: int = 0, folder: Path | None = None):
+        self.encoder = encoder
+        self.values = self.known = None
+        if folder is not None and count:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / "latents.npy"
+            mode = "r+" if path.exists() else "w+"
+            self.values = np.lib.format.open_memmap(path, mode=mode, dtype=np.float16, shape=(count, encoder.latent_size))
+            # In memory only: half a written row of an interrupted run is never taken for a whole one.
+            self.known = np.zeros(count, dtype=bool)
+
+    def __call__(self, rows: Rows) -> Tensor:
+        """``(N, C)`` float32, on the encoder's device."""
+        if self.values is None:
+            return self.encoder.encode(rows.texts).clone()
+        numbers = np.array(rows.records)
+        known = np.array([number >= 0 and self.known[number] for number in numbers])
+        Z = torch.empty(len(numbers), self.encoder.latent_size, device=self.encoder.device)
+        if known.any():
+            Z[torch.from_numpy(known)] = torch.from_numpy(self.values[numbers[known]].astype(np.float32)).to(Z.device)
+        new = np.flatnonzero(~known)
+        if len(new):
+            made = self.encoder.encode([rows.texts[i] for i in new]).float()
+            Z[torch.from_numpy(new)] = made.half().float()  # as it will be read again
+            keep = np.flatnonzero(numbers[new] >= 0)
+            self.values[numbers[new][keep]] = made[torch.from_numpy(keep)].half().cpu().numpy()
+            self.known[numbers[new][keep]] = True
+        return Z

@@ -1,0 +1,296 @@
+"""The training run: reads top to bottom, goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator, DistributedType
+from torch import nn
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from larimar_editor.data import load_edits
+from larimar_editor.encoders import DecoderStateEncoder, TransformerEncoder
+from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.training import probe, saves
+from larimar_editor.training.episodes import kl_strength
+from larimar_editor.training.latents import Latents
+from larimar_editor.training.metrics import Metrics
+from larimar_editor.training.objective import LarimarObjective
+from larimar_editor.training.rows import RowMaker, Rows
+from larimar_editor.training.settings import Optimisation, TrainingSettings
+from larimar_editor.training.sources import Stream, open_sources
+from larimar_editor.training.starts import regress, start
+
+
+@dataclass
+class Run:
+    """A run ready to go: what is trained, on what, and where its files are.
+
+    Attributes:
+        settings: the run's settings.
+        out: its folder: ``states/``, ``metrics.jsonl``, ``tensorboard/``, ``checkpoint/``.
+        objective: the module in training.
+        stream: records of each step.
+        maker: records to rows.
+        accelerator: accelerate's.
+    """
+
+    settings: TrainingSettings
+    out: Path
+    objective: LarimarObjective
+    stream: Stream
+    maker: RowMaker
+    accelerator: Accelerator
+
+    @property
+    def trained(self) -> dict[str, nn.Parameter]:
+        """What is trained, by name."""
+        return {name: value for name, value in self.objective.named_parameters() if value.requires_grad}
+
+    @property
+    def is_deepspeed(self) -> bool:
+        """Whether DeepSpeed runs the optimiser."""
+        return self.accelerator.distributed_type == DistributedType.DEEPSPEED
+
+    def take_prior(self) -> None:
+        """Give the model the prior memory as it is now, when one is trained."""
+        trained = self.settings.objective.train_prior
+        self.objective.larimar.episodic.prior = self.objective.prior.detach().clone() if trained else None
+
+    def rows(self, step: int) -> Iterator[Rows]:
+        """This process' rows of a step, one per accumulation pass."""
+        accelerator, parts = self.accelerator, self.settings.optimisation.accumulation
+        records = self.stream.step(step)
+        for part in range(parts):
+            place = part * accelerator.num_processes + accelerator.process_index
+            mine = records[place :: parts * accelerator.num_processes]
+            rng = random.Random(f"{self.settings.seed} {step} {place}")
+            yield self.maker.make(mine, rng).to(accelerator.device)
+
+
+def prepare(
+    settings: TrainingSettings, out: Path, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase, accelerator: Accelerator
+) -> Run:
+    """Build the run.
+
+    Raises:
+        ValueError: settings that do not fit together, or texts too few for them.
+        FileNotFoundError: a text or a checkpoint that is not there.
+    """
+    optimisation = settings.optimisation
+    if optimisation.texts_per_step < optimisation.accumulation * accelerator.num_processes:
+        raise ValueError(
+            f"texts_per_step {optimisation.texts_per_step} is less than accumulation x processes, "
+            f"{optimisation.accumulation} x {accelerator.num_processes}"
+        )
+    larimar = start(settings, decoder.to(accelerator.device), tokenizer)
+    records, text = open_sources(settings.sources, settings.seed)
+    stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
+    maker = RowMaker(tokenizer, settings.rows, text)
+    if accelerator.device.type == "cpu":
+        decoder.set_attn_implementation("eager")  # fused attention's backward pass is the slowest part of a step on a CPU
+    objective = LarimarObjective(
+        larimar,
+        settings.objective,
+        _latents(settings, larimar, stream, out, accelerator),
+        optimisation.gradient_checkpointing,
+        optimisation.bucket_tokens,
+    )
+    return Run(settings, out, objective, stream, maker, accelerator)
+
+
+def _latents(settings: TrainingSettings, larimar: LarimarForCausalLM, stream: Stream, out: Path, accelerator: Accelerator):
+    encoder = larimar.episodic.encoder
+    if settings.optimisation.encoder_rate:
+        if not isinstance(encoder, TransformerEncoder):
+            raise ValueError(
+                "encoder_rate must be 0 with decoder states, which have nothing to train; or use encoder_type: transformer"
+            )
+        return lambda rows: encoder.with_gradients(rows.texts)
+    keep = settings.cache_latents and stream.offset(len(stream.sizes))
+    folder = out / f"latents-{accelerator.process_index}" if keep else None
+    return Latents(encoder, stream.offset(len(stream.sizes)), folder)
+
+
+def trained_parameters(objective: LarimarObjective, settings: TrainingSettings) -> list[dict]:
+    """Parameter groups of the optimiser, float32 and with gradients; every other parameter is frozen."""
+    larimar, rates = objective.larimar, settings.optimisation
+    objective.requires_grad_(False)
+    groups = []
+
+    def group(name: str, module: nn.Module | list[nn.Parameter], rate: float) -> None:
+        parameters = list(module.parameters()) if isinstance(module, nn.Module) else module
+        if rate and parameters:
+            for parameter in parameters:
+                parameter.data = parameter.data.float()
+                parameter.requires_grad_(True)
+            groups.append({"name": name, "params": parameters, "lr": rate})
+
+    if larimar.config.decoder_mode == "full":
+        group("decoder", larimar.decoder, rates.decoder_rate)
+    if larimar.config.decoder_mode == "lora":
+        group("decoder", [p for name, p in larimar.decoder.named_parameters() if ".lora_" in name], rates.decoder_rate)
+    group("projection", larimar.projection, rates.projection_rate)
+    if isinstance(larimar.episodic.encoder, nn.Module):
+        group("encoder", larimar.episodic.encoder, rates.encoder_rate)
+    wanted = ((objective.prior, settings.objective.train_prior),
+              (objective.log_sigma_w, settings.objective.train_sigma_w and settings.objective.sigma_w > 0))  # fmt: skip
+    group("memory", [parameter for parameter, on in wanted if on], rates.memory_rate)
+    if not groups:
+        raise ValueError("nothing is trained: every learning rate is 0")
+    return groups
+
+
+def rate_factor(step: int, optimisation: Optimisation) -> float:
+    """Factor on the learning rates at a step: a linear warm-up, then the schedule, down to 0 at the last step."""
+    if step < optimisation.warmup:
+        return (step + 1) / (optimisation.warmup + 1)
+    left = 1 - (step - optimisation.warmup) / max(1, optimisation.steps - optimisation.warmup)
+    return {"cosine": 0.5 - 0.5 * math.cos(math.pi * left), "linear": left, "constant": 1.0}[optimisation.schedule]
+
+
+def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
+    """Train to the last step, from the last save on if there is one, and write the checkpoint.
+
+    Args:
+        run: of `prepare`.
+        until: stop after this many steps in all, saved; the last step when None.
+        progress: whether to show a progress bar.
+
+    Returns:
+        the last evaluation.
+    """
+    settings, accelerator, objective = run.settings, run.accelerator, run.objective
+    optimisation, main = settings.optimisation, accelerator.is_main_process
+    newest = saves.last(run.out / "states")
+    if newest is None and settings.start == "regression":
+        _regress(run, progress and main)
+    plain = optimiser_of(run)
+    first = 0
+    if newest is not None and not run.is_deepspeed:
+        first = saves.restore(newest, run.trained, plain)
+    module, optimiser = accelerator.prepare(objective, plain)
+    if newest is not None and run.is_deepspeed:
+        accelerator.load_state(str(newest))
+        first = saves.step_of(newest)
+    metrics = Metrics(run.out, first) if main else None
+    last = optimisation.steps if until is None else min(until, optimisation.steps)
+    bar = tqdm(total=last, initial=first, desc="training", unit="step", disable=not (progress and main))
+    result: dict = {}
+    for step in range(first, last):
+        began, done = time.perf_counter(), step + 1
+        strength = kl_strength(step, optimisation.steps, settings.objective.kl, settings.objective.kl_cycles)
+        factor = rate_factor(step, optimisation)
+        for group in optimiser.param_groups:
+            group["lr"] = group["full_lr"] * factor
+        values = _passes(run, module, step, strength)
+        if optimisation.clip:
+            values["gradient_norm"] = float(accelerator.clip_grad_norm_(list(run.trained.values()), optimisation.clip))
+        optimiser.step()
+        optimiser.zero_grad()
+        seconds = time.perf_counter() - began
+        values |= {"sigma_w": float(objective.sigma_w.detach()), "rate": factor, "seconds": seconds}
+        speed = values["tokens"] / seconds
+        bar.set_postfix(loss=f"{values['memory']:.3f}", acc=f"{values['accuracy']:.3f}", tok_s=f"{speed:.0f}", refresh=False)
+        bar.update()
+        if metrics:
+            metrics.write(done, "train", values | {"tokens_per_second": speed})
+        if done % settings.evaluate_every == 0 or done == optimisation.steps:
+            result = evaluate(run)
+            if metrics:
+                metrics.write(done, "evaluation", result)
+                bar.write(json.dumps({"step": done} | result))
+        if done % settings.save_every == 0 or done == last:
+            if metrics:
+                metrics.flush()
+            _save(run, done, plain)
+    bar.close()
+    if main and last == optimisation.steps:
+        finish(run)
+    accelerator.wait_for_everyone()
+    return {"step": last} | result
+
+
+def optimiser_of(run: Run) -> torch.optim.AdamW:
+    """AdamW over what the run trains; ``full_lr`` of a group is its learning rate before the schedule."""
+    groups = trained_parameters(run.objective, run.settings)
+    for group in groups:
+        group["full_lr"] = group["lr"]
+    return torch.optim.AdamW(groups, weight_decay=run.settings.optimisation.weight_decay)
+
+
+def _passes(run: Run, module: nn.Module, step: int, strength: float) -> dict[str, float]:
+    """Forward and backward of one step's accumulation passes; the terms' means, and the tokens decoded here."""
+    accelerator, count = run.accelerator, run.settings.optimisation.accumulation
+    sums: dict[str, float] = {"tokens": 0}
+    for number, rows in enumerate(run.rows(step)):
+        generator = torch.Generator(accelerator.device)
+        generator.manual_seed(hash((run.settings.seed, step, number, accelerator.process_index)) % (1 << 63))
+        # Processes exchange gradients once a step, in the last pass.
+        with accelerator.no_sync(module) if number < count - 1 else contextlib.nullcontext():
+            with accelerator.autocast():
+                losses = module(rows, strength, generator)
+            accelerator.backward(losses.total / count)
+        sums["tokens"] += rows.decoded
+        for name, value in (losses.terms | {"accuracy": losses.accuracy, "total": losses.total.detach()}).items():
+            sums[name] = sums.get(name, 0.0) + float(value) / count
+    return sums
+
+
+def dry_run(run: Run) -> dict:
+    """One optimiser step on this process' share, and nothing written: do settings, data and processes fit together?"""
+    module, optimiser = run.accelerator.prepare(run.objective, optimiser_of(run))
+    values = _passes(run, module, step=0, strength=run.settings.objective.kl)
+    optimiser.step()
+    return values | {"processes": run.accelerator.num_processes, "distributed": run.accelerator.distributed_type.name}
+
+
+def evaluate(run: Run) -> dict:
+    """Held-out reconstruction and edit success on the project's own edits."""
+    run.take_prior()
+    run.objective.eval()
+    with run.accelerator.autocast():
+        result = probe.reconstruction(run.objective, run.maker, run.stream.evaluation(run.settings.held_out))
+    result |= probe.edit_success(run.objective.larimar, load_edits())
+    run.objective.train()
+    return result
+
+
+def finish(run: Run) -> Path:
+    """Write the checkpoint folder from the run's present weights."""
+    larimar = run.objective.larimar
+    run.take_prior()
+    sample = run.objective.latents(run.maker.make(run.stream.evaluation(64), random.Random(0))).detach()
+    larimar.config.latent_norm = float(sample.norm(dim=1).mean())
+    larimar.save_pretrained(run.out / "checkpoint")
+    return run.out / "checkpoint"
+
+
+def _save(run: Run, step: int, optimiser: torch.optim.Optimizer) -> None:
+    states = run.out / "states"
+    if run.is_deepspeed:  # its optimiser is spread over the processes, and it alone can put it together again
+        folder = states / f"step-{step:08d}"
+        run.accelerator.save_state(str(folder))
+        if run.accelerator.is_main_process:
+            saves.note_step(folder, step)
+    elif run.accelerator.is_main_process:
+        saves.save(states, step, run.trained, optimiser)
+    run.accelerator.wait_for_everyone()
+
+
+def _regress(run: Run, progress: bool) -> None:
+    larimar = run.objective.larimar
+    target = DecoderStateEncoder(larimar.states, larimar.projection)
+    texts = lambda step: [text for rows in run.rows(step) for text in rows.texts]
+    errors = regress(larimar.episodic.encoder, texts, target.encode, run.settings.regression_steps, progress=progress)
+    run.out.mkdir(parents=True, exist_ok=True)
+    (run.out / "regression.json").write_text(json.dumps(errors))

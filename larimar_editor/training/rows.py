@@ -1,0 +1,198 @@
+"""From training records to what one step needs: texts that are written to memory, and token rows that are decoded from it.
+
+A record is a text (``{"text": ...}``) or a fact in several wordings (`larimar_editor.training.relations`). Every choice that is
+made here comes from a generator seeded by the run's seed and the step, so that a run that was interrupted goes on as
+if it had not been.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """How records become rows.
+
+    Attributes:
+        cut_share: share of texts that are decoded from a random token on, so that the decoder learns to answer without the
+            exact prefix.
+        tail: last tokens of a text that have weight 1.
+        body_weight: weight of its other tokens, 0 to 1.
+        wordings: prompts of a fact that are asked per step.
+        same_wording: how often the wording that was written is among them, 0 to 1.
+        preamble_share: how often sentences about something else stand before a prompt, 0 to 1.
+        stop_weight: weight of the full stop after an answer.
+        other_share: rows per memory text that ask about something else, where the memory should make no difference; 0 or more.
+        max_length: tokens of a row.
+    """
+
+    cut_share: float = 0.4
+    tail: int = 6
+    body_weight: float = 0.2
+    wordings: int = 2
+    same_wording: float = 0.35
+    preamble_share: float = 0.3
+    stop_weight: float = 0.5
+    other_share: float = 0.3
+    max_length: int = 64
+
+    def __post_init__(self):
+        for name in ("cut_share", "body_weight", "same_wording", "preamble_share", "stop_weight"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
+        for name in ("tail", "wordings", "max_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.other_share < 0:
+            raise ValueError(f"other_share must not be negative, got {self.other_share}")
+
+
+@dataclass
+class Row:
+    """Tokens to decode, the weight of each as something to predict, and the memory text that it belongs to."""
+
+    memory: int
+    tokens: list[int]
+    weights: list[float]
+    other: bool = False
+
+
+@dataclass
+class Rows:
+    """One step's work for one process.
+
+    Attributes:
+        texts: what is written to memory, episode after episode.
+        records: number of each text's record.
+        memory: int ``(R,)``, which text a row is about.
+        ids: int ``(R, T)``, right-padded.
+        weights: float ``(R, T)``; 0 where a token is not to be predicted.
+        other: bool ``(R,)``; rows about something else.
+        decoded: tokens that are not padding.
+    """
+
+    texts: list[str]
+    records: list[int]
+    memory: Tensor
+    ids: Tensor
+    weights: Tensor
+    other: Tensor
+    decoded: int
+
+    def to(self, device: torch.device) -> Rows:
+        """On ``device``."""
+        moved = {name: getattr(self, name).to(device) for name in ("memory", "ids", "weights", "other")}
+        return Rows(self.texts, self.records, decoded=self.decoded, **moved)
+
+
+@dataclass
+class RowMaker:
+    """Makes rows out of records.
+
+    Args:
+        tokenizer: the decoder's.
+        settings: `RowSettings`.
+        preambles: sentences that may stand before a prompt.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    settings: RowSettings = field(default_factory=RowSettings)
+    preambles: Sequence[str] = ()
+
+    def make(self, records: Sequence[tuple[int, Mapping]], rng: random.Random) -> Rows:
+        """Rows of numbered records.
+
+        Raises:
+            ValueError: no record, or one that is neither a text nor a fact.
+        """
+        if not records:
+            raise ValueError("a step needs at least one record")
+        texts, rows = [], []
+        for memory, (number, record) in enumerate(records):
+            if "text" in record:
+                texts.append(record["text"])
+                rows.append(self._text_row(memory, record["text"], rng))
+            elif "prompt" in record:
+                texts.append(f"{record['prompt']} {record['target_new']}")
+                rows += self._fact_rows(memory, record, rng)
+            else:
+                raise ValueError(f"record {number} is neither a text nor a fact: it has {sorted(record)}")
+        rows += self._other_rows([record for _, record in records], rng)
+        return self._collate(texts, [number for number, _ in records], rows)
+
+    def _ids(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False).input_ids
+
+    def _text_row(self, memory: int, text: str, rng: random.Random) -> Row:
+        settings = self.settings
+        ids = self._ids(text)[-settings.max_length :]
+        start = rng.randrange(1, len(ids) - 3) if len(ids) > 5 and rng.random() < settings.cut_share else 0
+        ids = ids[start:]
+        weights = [settings.body_weight] * max(0, len(ids) - settings.tail) + [1.0] * min(len(ids), settings.tail)
+        return Row(memory, ids, weights)
+
+    def _fact_rows(self, memory: int, record: Mapping, rng: random.Random) -> list[Row]:
+        rephrasings = list(record["rephrase_prompt"])
+        asked = rng.sample(rephrasings, min(self.settings.wordings, len(rephrasings)))
+        if not asked or rng.random() < self.settings.same_wording:
+            asked[:1] = [record["prompt"]]
+        return [self._answer_row(memory, prompt, record["target_new"], rng, self.settings.stop_weight) for prompt in asked]
+
+    def _answer_row(self, memory: int, prompt: str, answer: str, rng: random.Random, stop: float, other: bool = False) -> Row:
+        prompt = self._with_preamble(prompt, rng)
+        asked, whole = len(self._ids(prompt)), self._ids(f"{prompt} {answer}")
+        weights = [0.0] * asked + [1.0] * (len(whole) - asked)
+        if stop and not other:
+            whole, weights = whole + self._ids("."), weights + [stop]
+        limit = self.settings.max_length
+        return Row(memory, whole[-limit:], weights[-limit:], other)
+
+    def _with_preamble(self, prompt: str, rng: random.Random) -> str:
+        if not self.preambles or rng.random() >= self.settings.preamble_share:
+            return prompt
+        before = [rng.choice(self.preambles).rstrip() for _ in range(rng.choice((1, 1, 2)))]
+        return " ".join(text if text[-1] in ".?!" else f"{text}." for text in before) + " " + prompt
+
+    def _other_rows(self, records: Sequence[Mapping], rng: random.Random) -> list[Row]:
+        """Rows about a neighbour of what is in memory, or about another record."""
+        rows = []
+        for memory, record in enumerate(records):
+            if rng.random() >= self.settings.other_share:
+                continue
+            another = records[rng.randrange(len(records))]
+            neighbours = record.get("locality_prompt") or ()
+            if neighbours and rng.random() < 0.7:
+                answer = record["target_new"] if "target_new" not in another or rng.random() < 0.5 else another["target_new"]
+                rows.append(self._answer_row(memory, rng.choice(neighbours), answer, rng, 0, other=True))
+            elif another is record:
+                continue
+            elif "text" in another:
+                ids = self._ids(another["text"])[: self.settings.max_length]
+                rows.append(Row(memory, ids, [self.settings.body_weight] * len(ids), other=True))
+            else:
+                rows.append(self._answer_row(memory, another["prompt"], another["target_new"], rng, 0, other=True))
+        return rows
+
+    def _collate(self, texts: list[str], records: list[int], rows: list[Row]) -> Rows:
+        longest = max(len(row.tokens) for row in rows)
+        ids = torch.zeros(len(rows), longest, dtype=torch.long)
+        weights = torch.zeros(len(rows), longest)
+        for i, row in enumerate(rows):
+            ids[i, : len(row.tokens)] = torch.tensor(row.tokens)
+            weights[i, : len(row.tokens)] = torch.tensor(row.weights)
+        return Rows(
+            texts,
+            records,
+            memory=torch.tensor([row.memory for row in rows]),
+            ids=ids,
+            weights=weights,
+            other=torch.tensor([row.other for row in rows]),
+            decoded=sum(len(row.tokens) for row in rows),
+        )

@@ -1,0 +1,94 @@
+"""What a run starts from: the closed form, noise, or an encoder regressed onto the closed form's latents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from larimar_editor.configuration import LarimarConfig
+from larimar_editor.encoders import TransformerEncoder
+from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.states import StateShape, signature
+from larimar_editor.training.settings import TrainingSettings
+
+
+def start(settings: TrainingSettings, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
+    """The model at step 0, before any regression.
+
+    Raises:
+        ValueError: a start that needs a checkpoint without one, or a regression without a transformer encoder.
+        FileNotFoundError: no such checkpoint.
+    """
+    if settings.start != "noise" and not settings.checkpoint:
+        raise ValueError(f"start: {settings.start} needs `checkpoint`, a folder that `larimar-editor fit` wrote")
+    with torch.random.fork_rng():  # adapters and new encoder layers are drawn
+        torch.manual_seed(settings.seed)
+        return (_from_noise if settings.start == "noise" else _from_closed_form)(settings, decoder, tokenizer)
+
+
+def _from_closed_form(settings: TrainingSettings, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
+    closed = LarimarForCausalLM.from_pretrained(settings.checkpoint, decoder=decoder, tokenizer=tokenizer)
+    if settings.start == "regression" and settings.model.get("encoder_type") != "transformer":
+        raise ValueError("start: regression trains a transformer encoder; set encoder_type: transformer under `model`")
+    values = closed.config.to_dict() | {"tied_projection": settings.start == "regression"} | dict(settings.model)
+    values.pop("model_type")
+    model = LarimarForCausalLM(LarimarConfig(**values), decoder, tokenizer)
+    for part in (model.projection, model.analysis):
+        part.load_state_dict(closed.projection.state_dict())
+    return model
+
+
+def _from_noise(settings: TrainingSettings, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
+    defaults = {"base_model_name_or_path": settings.decoder, "encoder_type": "transformer", "latent_size": 768, "memory_slots": 1}
+    values = defaults | dict(settings.model)
+    config = LarimarConfig(decoder_signature=signature(decoder, StateShape.of(decoder)), **values)
+    model = LarimarForCausalLM(config, decoder, tokenizer)
+    # The attention sink's own states are a neutral place to start from.
+    sink = model.states.bos().flatten()
+    model.projection.mean.data.copy_(sink)
+    model.projection.basis.data.normal_(std=config.latent_size**-0.5)
+    model.projection.scale.data.fill_(float(sink.std()))
+    model.analysis.load_state_dict(model.projection.state_dict())
+    return model
+
+
+def regress(
+    encoder: TransformerEncoder,
+    batches: Callable[[int], list[str]],
+    target: Callable[[list[str]], torch.Tensor],
+    steps: int,
+    rate: float = 1e-4,
+    progress: bool = True,
+) -> list[float]:
+    """Train ``encoder`` to give ``target``'s latents; no decoder pass beyond the target's own.
+
+    Args:
+        encoder: trained in place.
+        batches: texts of a step.
+        target: texts to latents ``(N, C)``.
+        steps: optimiser steps.
+        rate: AdamW's learning rate; it falls to 0 linearly.
+
+    Returns:
+        relative squared error of each step: squared error over the target's variance, 1 for the best constant.
+    """
+    optimiser = torch.optim.AdamW(encoder.parameters(), lr=rate)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
+    errors = []
+    encoder.train()
+    for step in tqdm(range(steps), desc="regression", unit="step", disable=not progress):
+        texts = batches(step)
+        wanted = target(texts).detach()
+        loss = F.mse_loss(encoder.with_gradients(texts), wanted)
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        optimiser.zero_grad()
+        errors.append(float(loss.detach() / wanted.var(dim=0).mean().clamp_min(1e-12)))
+    encoder.eval()
+    return errors
