@@ -5,7 +5,7 @@ Positives are rephrasings of a written prompt, negatives are its neighbours (pap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_curve
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from larimar_editor.data import SENTENCES, Edit, read_sentences
 from larimar_editor.scope import InternalScopeDetector, ScopeDetector, decide, pair_features
@@ -44,12 +45,24 @@ class Calibration:
         return asdict(self)
 
 
-def made_up_facts(count: int, seed: int = 0) -> list[dict]:
-    """Facts in several wordings, made by rule from what ships; see `larimar_editor.training.relations`."""
-    from larimar_editor.training.relations import Names, RephrasedFacts, read_relations
+def as_edits(facts: Sequence[Mapping], neighbours: str) -> list[Edit]:
+    """Made-up facts (`larimar_editor.training.neighbours`) as edits to calibrate on.
 
-    facts = RephrasedFacts(read_relations(), Names(text=read_sentences(SENTENCES)), seed, openers=0.0)
-    return [fact for fact in map(facts.__getitem__, range(count)) if fact["locality_prompt"]]
+    Args:
+        facts: records.
+        neighbours: key of the prompts that are negatives, ``locality_prompt`` or ``near_prompt``.
+    """
+    return [
+        Edit(
+            prompt=fact["prompt"],
+            target_new=fact["target_new"],
+            ground_truth="",
+            subject=fact["subject"],
+            rephrase_prompts=tuple(fact["rephrase_prompt"]),
+            locality_prompts=tuple(fact[neighbours]),
+        )
+        for fact in facts
+    ]
 
 
 def scope_pairs(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
@@ -73,12 +86,9 @@ def calibrate(detector: ScopeDetector, edits: Sequence[Edit], false_accepts: flo
     Raises:
         ValueError: no rephrasings or no neighbours in ``edits``.
     """
-    pairs = scope_pairs(edits)
-    labels = np.array([positive for *_, positive in pairs], dtype=bool)
+    scores, labels = pair_scores(detector, edits)
     if labels.all() or not labels.any():
         raise ValueError("calibration needs edits with rephrasings and with neighbourhood prompts")
-    written = dict(zip(prompts := [edit.prompt for edit in edits], detector.embed(prompts), strict=True))
-    scores = np.array([float(decide(detector, [query], written[prompt][None]).score) for query, prompt, _ in pairs])
     threshold, error = equal_error(scores, labels)
     if false_accepts is not None:
         threshold = accepting_at_most(scores, labels, false_accepts)
@@ -92,6 +102,19 @@ def calibrate(detector: ScopeDetector, edits: Sequence[Edit], false_accepts: flo
         positives=int(labels.sum()),
         negatives=int((~labels).sum()),
     )
+
+
+def pair_scores(detector: ScopeDetector, edits: Sequence[Edit]) -> tuple[np.ndarray, np.ndarray]:
+    """Score of every rephrasing and neighbour against its own fact alone, and whether it is a rephrasing."""
+    pairs = scope_pairs(edits)
+    asked: dict[str, list[int]] = {}
+    for place, (_, prompt, _) in enumerate(pairs):
+        asked.setdefault(prompt, []).append(place)
+    scores = np.empty(len(pairs))
+    for prompt, places in tqdm(asked.items(), desc="calibration", unit="edit", disable=None):
+        queries = [pairs[place][0] for place in places]
+        scores[places] = decide(detector, queries, detector.embed([prompt])).score.numpy()
+    return scores, np.array([positive for *_, positive in pairs], dtype=bool)
 
 
 def equal_error(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:

@@ -123,7 +123,8 @@ def calibrate(
     ] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first edits only.", min=1)] = None,
     train: Annotated[
-        int, typer.Option(help="Made-up facts from which to learn the external detector's map first; 0 learns none.", min=0)
+        int,
+        typer.Option(help="Made-up facts to learn the external detector's map from first, 80 or more; 0 learns none.", min=0),
     ] = 0,
     false_accepts: Annotated[
         Optional[float],
@@ -135,23 +136,41 @@ def calibrate(
     """Find the scope detector's threshold: prints equal-error rate and F1 on rephrasings and neighbours.
 
     The internal detector is trained first, on all relations but every third, and measured on the others. The external
-    detector's sentence encoder stays as it is; --train learns a linear map after it, from facts made by rule.
+    detector's sentence encoder stays as it is; --train learns a linear map after it, from facts made by rule. Without
+    --data the threshold then comes from such facts too: a map learned from three quarters of the relations is tried on the
+    other quarter, whose neighbours are the same question about the most similar names. Other questions about the fact's own
+    subject are counted besides: the detector tells them from rephrasings badly.
     """
     from larimar_editor import calibration
     from larimar_editor.data import load_edits
+    from larimar_editor.embedded import resolve
+    from larimar_editor.metric import train_metric
+    from larimar_editor.scope import ExternalScopeDetector
+    from larimar_editor.training.neighbours import made_up_facts
 
     if detector not in ("external", "internal"):
         raise typer.BadParameter(f"--detector must be external or internal, got {detector!r}")
+    if 0 < train < 80:
+        raise typer.BadParameter(f"--train needs at least 80 facts to learn from and to try, got {train}")
     model, folder = load_larimar(checkpoint, "float32", {})
-    episodic, edits = model.episodic, load_edits(data, limit)
+    episodic, edits, other = model.episodic, load_edits(data, limit), {}
     if detector == "external":
         if train:
-            episodic.learn_metric(calibration.made_up_facts(train, seed))
-        result = calibration.calibrate(episodic.detector, edits, false_accepts)
+            plain = ExternalScopeDetector(resolve(model.config.scope_encoder_name_or_path), 0.0, model.device)
+            seen = made_up_facts(train - train // 4, plain.embed, seed=seed)
+            unseen = made_up_facts(train // 4, plain.embed, held_out=True, seed=seed)
+            episodic.learn_metric(seen + unseen)
+        if train and data is None:
+            plain.metric = train_metric(plain.embed, seen)
+            result = calibration.calibrate(plain, calibration.as_edits(unseen, "near_prompt"), false_accepts)
+            scores, same = calibration.pair_scores(plain, calibration.as_edits(unseen, "other_prompt"))
+            other = {"other_questions_accepted": float((scores[~same] >= result.threshold).mean())}
+        else:
+            result = calibration.calibrate(episodic.detector, edits, false_accepts)
     else:
         result, weights = calibration.calibrate_internal(episodic.encoder.encode, model.config.latent_size, edits)
         episodic.scope_weights = episodic.scope_weights | weights
-    typer.echo(json.dumps({"detector": detector, "checkpoint": folder, "facts": train} | result.to_dict()))
+    typer.echo(json.dumps({"detector": detector, "checkpoint": folder, "facts": train} | result.to_dict() | other))
     if write:
         model.config.scope, model.config.scope_threshold = detector, result.threshold
         model.save_pretrained(folder)

@@ -24,6 +24,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from larimar_editor.adapters import DecoderAdapters
 from larimar_editor.caching import LarimarCache
 from larimar_editor.configuration import LarimarConfig
 from larimar_editor.embedded import resolve
@@ -80,9 +81,8 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         self.name_or_path = decoder.name_or_path  # callers look for the decoder's family in it
         for name in ("vocab_size", "hidden_size", "bos_token_id", "eos_token_id", "pad_token_id"):
             setattr(config, name, getattr(decoder.config, name, None))
-        self._adapters: list = []
-        if config.decoder_mode == "lora":
-            self._add_adapters()
+        lora = config.decoder_mode == "lora"
+        self.adapters = DecoderAdapters(decoder, config.lora_rank, config.lora_targets) if lora else None
         self.states = DecoderStates(decoder, tokenizer, config.encoder_max_length)
         shape = (self.states.shape.layers, 2, self.states.shape.heads, self.states.shape.head_size)
         self.projection = KeyValueProjection(
@@ -168,9 +168,8 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             own |= {f"encoder.{name}": value for name, value in encoder.state_dict().items()}
         if self.config.decoder_mode == "full":
             own |= {f"decoder.{name}": value for name, value in self.decoder.named_parameters()}
-        for index, layer in enumerate(self._adapters):
-            for part in ("lora_A", "lora_B"):
-                own[f"lora.{index}.{part}"] = getattr(layer, part)["default"].weight
+        if self.adapters is not None:
+            own |= {f"lora.{name}": value for name, value in self.adapters.weights().items()}
         if self.episodic.prior is not None:
             own["prior"] = self.episodic.prior
         return own | {f"scope.{name}": value for name, value in self.episodic.scope_weights.items()}
@@ -197,26 +196,10 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             with torch.no_grad():
                 value.copy_(tensors[key])
 
-    def _add_adapters(self) -> None:
-        from peft import LoraConfig, inject_adapter_in_model
-        from peft.tuners.tuners_utils import BaseTunerLayer
-
-        targets = self.config.lora_targets or "all-linear"
-        if targets == "all-linear":
-            head = self.decoder.get_output_embeddings()
-            targets = sorted(
-                {name.rsplit(".")[-1] for name, x in self.decoder.named_modules() if isinstance(x, nn.Linear) and x is not head}
-            )
-        rank = self.config.lora_rank
-        inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=rank, target_modules=targets), self.decoder)
-        self._adapters = [x for x in self.decoder.modules() if isinstance(x, BaseTunerLayer)]
-        self.use_adapters(False)
-
     def use_adapters(self, on: bool) -> None:
         """Whether the decoder's adapters act; `forward` sees to it by itself."""
-        for layer in self._adapters:
-            # Not enable_adapters: it freezes what it switches off, even before the backward pass, one weight at a time.
-            layer._disable_adapters = not on
+        if self.adapters is not None:
+            self.adapters.use(on)
 
     # --- editing: the episodic memory's own operations --------------------------------------------------------------
 
@@ -303,6 +286,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         use_cache: bool | None = None,
         prompt_lengths: Tensor | None = None,
         reading: Reading | None = None,
+        logits_to_keep: int | Tensor = 0,
         **kwargs,
     ) -> CausalLMOutputWithPast:
         """As the decoder's forward, with the memory in front of the rows that are in scope.
@@ -318,6 +302,8 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             labels: ``(B, T)``, as the decoder's.
             prompt_lengths: ``(B,)`` int, columns of ``input_ids`` that are the prompt.
             reading: readouts of these rows, in place of reading the memory.
+            logits_to_keep: logits of the last so many positions only, or of these; 0 keeps all. A decoder that knows no such
+                thing keeps all.
 
         Returns:
             logits ``(B, T, vocabulary)``; rows out of scope are the decoder's own, to the bit.
@@ -326,6 +312,8 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
             ValueError: a cache that this model did not make, while facts are written.
         """
         inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
+        if self.decoder._supports_logits_to_keep():
+            kwargs["logits_to_keep"] = logits_to_keep
         given = input_ids if input_ids is not None else inputs_embeds
         use_cache = getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
         cache = past_key_values

@@ -7,7 +7,15 @@ from safetensors.torch import load_file
 from sklearn.metrics import roc_curve
 from torch.nn import functional as F
 
-from larimar_editor.calibration import accepting_at_most, calibrate, calibrate_internal, equal_error, scope_pairs, train_internal
+from larimar_editor.calibration import (
+    accepting_at_most,
+    as_edits,
+    calibrate,
+    calibrate_internal,
+    equal_error,
+    scope_pairs,
+    train_internal,
+)
 from larimar_editor.checkpoints import shipped
 from larimar_editor.configuration import LarimarConfig
 from larimar_editor.data import load_edits
@@ -15,6 +23,7 @@ from larimar_editor.embedded import resolve
 from larimar_editor.metric import train_metric
 from larimar_editor.modeling import WEIGHTS, LarimarForCausalLM
 from larimar_editor.scope import ExternalScopeDetector, InternalScopeDetector, decide, pair_features, sentences
+from larimar_editor.training.neighbours import made_up_facts
 
 WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux is"]
 
@@ -30,6 +39,20 @@ def external():
 def test_a_text_is_split_into_sentences():
     assert sentences("One. Two? Three!\nfour ") == ["One.", "Two?", "Three!", "four"]
     assert sentences("  ") == ["  "]
+    assert sentences("He fell. J. R. R. Tolkien saw St. Louis. Dr. No is") == [
+        "He fell.",
+        "J. R. R. Tolkien saw St. Louis.",
+        "Dr. No is",
+    ]
+
+
+def test_the_start_of_an_answer_stays_with_its_question(external):
+    both = "What does Ada Lovelace play? They play"
+    assert sentences(both) == ["What does Ada Lovelace play?", "They play", both]
+    assert sentences("Who was it? Nobody.") == ["Who was it?", "Nobody."]
+    written = external.embed([sentences(both)[-1]])
+    asked = decide(external, [both, "Ada Lovelace plays the", "What does Toko Yasuda play? They play"], written)
+    assert asked.in_scope.tolist() == [True, True, False]
 
 
 def test_the_best_sentence_of_a_query_decides(external):
@@ -57,12 +80,17 @@ def test_nothing_is_in_scope_of_nothing(external):
     assert not decision.in_scope.any() and torch.isinf(decision.score).all()
 
 
-def test_the_shipped_threshold_is_what_calibration_finds(external):
-    """The documented number: recomputed from the project's own edits, to three digits."""
+def test_the_shipped_map_and_threshold_tell_rephrasings_from_neighbours(external):
+    """The project's own edits, which neither was made from; without the map the equal-error rate is 0.074."""
     found = calibrate(external, load_edits())
-    assert external.threshold == pytest.approx(found.threshold, abs=5e-3)
-    assert found.equal_error_rate < 0.10 and found.f1 > 0.88
     assert (found.positives, found.negatives) == (120, 180)
+    assert found.equal_error_rate < 0.04 and found.f1 > 0.94
+    plain = calibrate(ExternalScopeDetector(resolve("all-MiniLM-L6-v2"), 0.0), load_edits())
+    assert found.equal_error_rate < 0.7 * plain.equal_error_rate
+    scores = [(decide(external, [query], external.embed([prompt])).in_scope.item(), same)
+              for query, prompt, same in scope_pairs(load_edits())]  # fmt: skip
+    assert sum(found for found, same in scores if not same) <= 0.02 * 180
+    assert sum(found for found, same in scores if same) >= 0.85 * 120
 
 
 def test_equal_error_against_a_brute_force_search():
@@ -139,7 +167,8 @@ def test_a_learned_map_brings_wordings_together_and_neighbours_apart():
 
     def fact(i):
         wording = lambda n: f"w{(i + n) % 6} s{i}"
-        return {"prompt": wording(0), "rephrase_prompt": [wording(1), wording(2)], "locality_prompt": [f"w{i % 6} s{i + 100}"]}
+        neighbours = {"locality_prompt": [f"w{i % 6} s{i + 100}"], "near_prompt": [f"w{i % 6} s{i + 1}"]}
+        return {"prompt": wording(0), "rephrase_prompt": [wording(1), wording(2)]} | neighbours
 
     learned = train_metric(embed, [fact(i) for i in range(60)], steps=300, batch_size=32, rate=1e-2, pull=0.01, progress=False)
     new = [fact(i) for i in range(200, 230)]
@@ -150,6 +179,23 @@ def test_a_learned_map_brings_wordings_together_and_neighbours_apart():
         assert bool(((prompts * same).sum(1) > (prompts * other).sum(1)).float().mean() > 0.9) == better
     with pytest.raises(ValueError, match="at least two facts"):
         train_metric(embed, [fact(0)], progress=False)
+
+
+def test_made_up_facts_have_near_neighbours_and_held_out_relations():
+    def embed(texts):  # letters that a text has: similar spelling is similar
+        rows = [[float(chr(97 + i) in text.lower()) for i in range(26)] + [1.0] for text in texts]
+        return F.normalize(torch.tensor(rows), dim=1)
+
+    facts, unseen = (made_up_facts(60, embed, held_out=held_out, pool=300) for held_out in (False, True))
+    assert not {fact["relation"] for fact in facts} & {fact["relation"] for fact in unseen}
+    closeness = {kind: 0.0 for kind in ("locality_prompt", "near_prompt")}
+    for fact in facts:
+        assert not any(fact["subject"].lower() in prompt.lower() for prompt in fact["near_prompt"])
+        for kind in closeness:
+            closeness[kind] += float(embed([fact["prompt"]]) @ embed(fact[kind][:1]).T)
+    assert closeness["near_prompt"] > closeness["locality_prompt"]
+    (edit,) = as_edits(facts[:1], "near_prompt")
+    assert edit.locality_prompts == tuple(facts[0]["near_prompt"]) and edit.rephrase_prompts
 
 
 def test_a_learned_map_is_part_of_the_checkpoint(tiny, tmp_path):

@@ -22,14 +22,16 @@ def plain_loss(run: Run, rows: Rows) -> Tensor:
     everywhere = torch.ones(len(rows.ids), dtype=torch.bool)
     Z = model.episodic.encoder.encode(rows.texts).clone()
     logits = model(rows.ids, reading=Reading(everywhere, Z[rows.memory]), use_cache=True).logits[:, :-1].float()
-    with torch.no_grad():
-        base = model(rows.ids, reading=Reading.nothing(len(rows.ids), Z.shape[1])).logits[:, :-1].float().log_softmax(-1)
     weights = rows.weights[:, 1:]
     each = F.cross_entropy(logits.transpose(1, 2), rows.ids[:, 1:], reduction="none")
-    divergence = F.kl_div(logits.log_softmax(-1), base, log_target=True, reduction="none").sum(-1)
     recalled, other = (weights * chosen[:, None] for chosen in (~rows.other, rows.other))
-    memory = (each * recalled).sum() / recalled.sum().clamp_min(1e-9)
-    return objective.memory * memory + objective.language_model * (divergence * other).sum() / other.sum().clamp_min(1e-9)
+    loss = objective.memory * (each * recalled).sum() / recalled.sum().clamp_min(1e-9)
+    if not objective.language_model:
+        return loss
+    with torch.no_grad():
+        base = model(rows.ids, reading=Reading.nothing(len(rows.ids), Z.shape[1])).logits[:, :-1].float().log_softmax(-1)
+    divergence = F.kl_div(logits.log_softmax(-1), base, log_target=True, reduction="none").sum(-1)
+    return loss + objective.language_model * (divergence * other).sum() / other.sum().clamp_min(1e-9)
 
 
 def measure(run: Run, steps: int = 8) -> dict:

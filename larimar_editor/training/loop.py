@@ -138,7 +138,7 @@ def trained_parameters(objective: LarimarObjective, settings: TrainingSettings) 
     if larimar.config.decoder_mode == "full":
         group("decoder", larimar.decoder, rates.decoder_rate)
     if larimar.config.decoder_mode == "lora":
-        group("decoder", [p for name, p in larimar.decoder.named_parameters() if ".lora_" in name], rates.decoder_rate)
+        group("decoder", list(larimar.adapters.weights().values()), rates.decoder_rate)
     group("projection", larimar.projection, rates.projection_rate)
     if isinstance(larimar.episodic.encoder, nn.Module):
         group("encoder", larimar.episodic.encoder, rates.encoder_rate)

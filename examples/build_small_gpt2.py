@@ -1,0 +1,38 @@
+"""A small GPT-2, trained from nothing on the text that ships (minutes on a CPU): a decoder of another family to try things on.
+
+python examples/build_small_gpt2.py checkpoints/small-gpt2
+larimar-editor fit --model checkpoints/small-gpt2 --code-size 256 --out checkpoints/small-gpt2-closed-form
+larimar-editor train configs/training/smollm2-135m.yaml --out runs/small-gpt2 --set decoder=checkpoints/small-gpt2 \
+    --set checkpoint=checkpoints/small-gpt2-closed-form
+"""
+
+import sys
+
+import torch
+from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+from larimar_editor.data import SENTENCES, TRIVIA, read_sentences
+from larimar_editor.embedded import resolve
+
+out = sys.argv[1]
+torch.manual_seed(0)
+tokenizer = AutoTokenizer.from_pretrained(resolve("llama-smollm2-135m"))
+config = GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=256, n_layer=4, n_head=4, bos_token_id=1, eos_token_id=2)
+model = GPT2LMHeadModel(config)
+texts = [ids[:64] for ids in tokenizer(read_sentences(SENTENCES) + read_sentences(TRIVIA)).input_ids]
+
+
+def padded(rows: list[list[int]]) -> dict[str, torch.Tensor]:
+    longest = max(map(len, rows))
+    ids = torch.tensor([row + [tokenizer.eos_token_id] * (longest - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(mask == 0, -100)}
+
+
+arguments = TrainingArguments(
+    out, max_steps=400, per_device_train_batch_size=64, learning_rate=1e-3, warmup_steps=20, save_strategy="no", logging_steps=50,
+    report_to=[], use_cpu=not torch.cuda.is_available(), dataloader_pin_memory=False,
+)  # fmt: skip
+Trainer(model, arguments, train_dataset=texts, data_collator=padded).train()
+model.save_pretrained(out)
+tokenizer.save_pretrained(out)

@@ -1,0 +1,77 @@
+"""LoRA adapters on a decoder that act only when they are told to, whoever else uses the decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+
+class DecoderAdapters:
+    """One set of PEFT's LoRA adapters, off until `use`. While off the decoder is as it was found, to the bit.
+
+    Several sets fit on one decoder, and so does a set on a decoder that has adapters of its own.
+
+    Args:
+        decoder: gets a LoRA layer in place of each linear layer that is targeted.
+        rank: of the adapters; their scale is 1.
+        targets: last parts of the names of linear layers; all but the output embedding's when None or "all-linear".
+
+    Attributes:
+        name: of the set, in PEFT's layers.
+        layers: PEFT's layers, in the decoder's order.
+    """
+
+    def __init__(self, decoder: nn.Module, rank: int, targets: str | Sequence[str] | None = None):
+        from peft import LoraConfig, inject_adapter_in_model
+        from peft.tuners.lora import LoraLayer
+
+        before = {id(layer): _switches(layer) for layer in decoder.modules() if isinstance(layer, LoraLayer)}
+        taken = {name for layer in decoder.modules() if isinstance(layer, LoraLayer) for name in layer.lora_A}
+        self.name = next(name for name in ("default", *map("larimar_{}".format, range(2, 2 + len(taken)))) if name not in taken)
+        if targets in (None, "all-linear"):
+            targets = _linear_layers(decoder, LoraLayer)
+        transposed = any(isinstance(module, Conv1D) for module in decoder.modules())  # GPT-2's linear layers
+        config = LoraConfig(r=rank, lora_alpha=rank, target_modules=targets, fan_in_fan_out=transposed)
+        inject_adapter_in_model(config, decoder, adapter_name=self.name)
+        found = [layer for layer in decoder.modules() if isinstance(layer, LoraLayer)]
+        self.layers = [layer for layer in found if self.name in layer.lora_A]
+        for layer in found:
+            layer._active_adapter, layer._disable_adapters = before.get(id(layer), ([self.name], True))
+        self._others: list | None = None
+
+    def use(self, on: bool) -> None:
+        """Let the adapters act alone, or put back what was before."""
+        # Not PEFT's enable_adapters: it freezes what it switches off, even before the backward pass, one weight at a time.
+        if on and self._others is None:
+            self._others = [_switches(layer) for layer in self.layers]
+            for layer in self.layers:
+                layer._active_adapter, layer._disable_adapters = [self.name], False
+        elif not on and self._others is not None:
+            for layer, switches in zip(self.layers, self._others, strict=True):
+                layer._active_adapter, layer._disable_adapters = switches
+            self._others = None
+
+    def weights(self) -> dict[str, Tensor]:
+        """``INDEX.lora_A`` of shape ``(rank, in)`` and ``INDEX.lora_B`` of shape ``(out, rank)``, by a layer's place."""
+        parts = ("lora_A", "lora_B")
+        return {f"{i}.{part}": getattr(layer, part)[self.name].weight for i, layer in enumerate(self.layers) for part in parts}
+
+
+def _switches(layer) -> tuple:
+    return layer._active_adapter, layer._disable_adapters
+
+
+def _linear_layers(decoder: nn.Module, lora_layer: type) -> list[str]:
+    """Names of the linear layers, less what is inside a LoRA layer already, and the output embedding."""
+    head, inside, names = decoder.get_output_embeddings(), (), set()
+    for name, module in decoder.named_modules():
+        if inside and name.startswith(inside):
+            continue
+        if isinstance(module, lora_layer):
+            inside = (*inside, f"{name}.")
+            names.add(name.rsplit(".")[-1])
+        elif isinstance(module, (nn.Linear, Conv1D)) and module is not head:
+            names.add(name.rsplit(".")[-1])
+    return sorted(names)

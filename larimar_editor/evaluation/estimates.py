@@ -1,0 +1,58 @@
+"""A mean with its count and 95% confidence interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from scipy.stats import bootstrap
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measured number.
+
+    Attributes:
+        value: the mean (or another statistic).
+        count: cases behind it.
+        low, high: 95% confidence interval.
+    """
+
+    value: float
+    count: int
+    low: float
+    high: float
+
+    def to_dict(self) -> dict:
+        """For a JSON file."""
+        return asdict(self)
+
+
+def mean(values: Iterable[float], scale: float = 1.0, statistic=np.mean) -> Estimate | None:
+    """Estimate from one value per case; None without a case.
+
+    The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where every case has the same value the
+    bootstrap sees no spread; at 0 and 1, where shares end, Wilson's interval then says how much the count alone leaves open.
+
+    Args:
+        values: one per case.
+        scale: factor, 100 for percent.
+        statistic: mean, or median for times.
+    """
+    array = np.array([value for value in values if value is not None], dtype=float)
+    if not len(array):
+        return None
+    value = float(statistic(array))
+    if np.ptp(array) == 0:
+        low, high = _wilson(value, len(array)) if value in (0, 1) else (value, value)
+    else:
+        resampled = bootstrap((array,), statistic, n_resamples=2000, method="percentile", rng=np.random.default_rng(0))
+        low, high = resampled.confidence_interval
+    return Estimate(scale * value, len(array), scale * float(low), scale * float(high))
+
+
+def _wilson(share: float, count: int, z: float = 1.959964) -> tuple[float, float]:
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * np.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))

@@ -1,0 +1,87 @@
+"""Records of an evaluation: one JSON line per case and condition, written as they are made, so that a run goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from tqdm.auto import tqdm
+
+Case = TypeVar("Case")
+
+
+@dataclass(frozen=True)
+class Condition(Generic[Case]):
+    """One row of a table, or one point of a figure: how its cases are scored.
+
+    Attributes:
+        name: unique in the evaluation.
+        cases: by a name of each that is unique in the condition.
+        score: cases to one record each (plain numbers, lists and text), in their order.
+        batch: cases scored in one call; 0 scores all together, as where they share a memory, and does not stop half-way.
+        settings: what a reader needs to repeat it.
+    """
+
+    name: str
+    cases: Mapping[str, Case]
+    score: Callable[[Sequence[Case]], Sequence[Mapping]]
+    batch: int = 16
+    settings: Mapping = field(default_factory=dict)
+
+
+def read_records(path: Path) -> list[dict]:
+    """Whole records of a file; what an interrupted run left of its last one is passed over."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+def run_conditions(conditions: Sequence[Condition], path: Path, progress: bool = True) -> list[dict]:
+    """Score what is not in ``path`` yet.
+
+    Args:
+        conditions: names are unique.
+        path: JSON lines. A record is the score's with ``condition`` and ``case`` in front.
+
+    Returns:
+        the records of these conditions and cases, old and new, each once.
+
+    Raises:
+        ValueError: two conditions of one name.
+    """
+    if len({condition.name for condition in conditions}) < len(conditions):
+        raise ValueError(f"conditions need names of their own, got {[condition.name for condition in conditions]}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    wanted = {(condition.name, case) for condition in conditions for case in condition.cases}
+    kept = {(record["condition"], record["case"]): record for record in read_records(path)}
+    for condition in conditions:
+        if not condition.batch and any((condition.name, case) not in kept for case in condition.cases):
+            kept = {key: record for key, record in kept.items() if key[0] != condition.name}
+    _replace(path, kept.values())
+    with path.open("a", encoding="utf-8") as stream:
+        for condition in conditions:
+            for record in _score(condition, [case for case in condition.cases if (condition.name, case) not in kept], progress):
+                stream.write(json.dumps(record) + "\n")
+                stream.flush()
+                kept[record["condition"], record["case"]] = record
+    return [record for key, record in kept.items() if key in wanted]
+
+
+def _score(condition: Condition, pending: Sequence[str], progress: bool) -> Iterator[dict]:
+    size = condition.batch or max(1, len(pending))
+    with tqdm(total=len(pending), desc=condition.name, unit="case", disable=not progress or not pending) as bar:
+        for start in range(0, len(pending), size):
+            names = pending[start : start + size]
+            scores = condition.score([condition.cases[name] for name in names])
+            for name, score in zip(names, scores, strict=True):
+                yield {"condition": condition.name, "case": name} | dict(score)
+            bar.update(len(names))
+
+
+def _replace(path: Path, records) -> None:
+    temporary = path.with_suffix(".partial")
+    temporary.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    temporary.replace(path)
