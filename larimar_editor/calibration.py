@@ -104,14 +104,14 @@ def calibrate(detector: ScopeDetector, edits: Sequence[Edit], false_accepts: flo
     )
 
 
-def pair_scores(detector: ScopeDetector, edits: Sequence[Edit]) -> tuple[np.ndarray, np.ndarray]:
+def pair_scores(detector: ScopeDetector, edits: Sequence[Edit], progress: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Score of every rephrasing and neighbour against its own fact alone, and whether it is a rephrasing."""
     pairs = scope_pairs(edits)
     asked: dict[str, list[int]] = {}
     for place, (_, prompt, _) in enumerate(pairs):
         asked.setdefault(prompt, []).append(place)
     scores = np.empty(len(pairs))
-    for prompt, places in tqdm(asked.items(), desc="calibration", unit="edit", disable=None):
+    for prompt, places in tqdm(asked.items(), desc="calibration", unit="edit", disable=None if progress else True):
         queries = [pairs[place][0] for place in places]
         scores[places] = decide(detector, queries, detector.embed([prompt])).score.numpy()
     return scores, np.array([positive for *_, positive in pairs], dtype=bool)

@@ -17,40 +17,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
-
-
-def decoder_dtype(name: str, device: str):
-    """The torch dtype of that name; "auto" is bfloat16 where that is fast."""
-    import torch
-
-    if name not in DTYPES:
-        raise typer.BadParameter(f"--dtype must be one of {', '.join(DTYPES)}, got {name!r}")
-    if name == "auto":
-        fast = device.startswith("cuda") or torch.ops.mkldnn._is_mkldnn_bf16_supported()
-        return torch.bfloat16 if fast else torch.float32
-    return getattr(torch, name)
-
-
-def load_decoder(name: str, dtype: str, device: str):
-    """Decoder and tokenizer by name; for dtype see `decoder_dtype`."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from larimar_editor.embedded import resolve
-
-    folder = resolve(name)
-    decoder = AutoModelForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, device)).to(device).eval()
-    return decoder, AutoTokenizer.from_pretrained(folder)
-
-
-def load_larimar(checkpoint: Path | None, dtype: str, settings: dict):
-    """A checkpoint, the shipped one when None, with some of its settings changed; and its folder's name."""
-    from larimar_editor.checkpoints import shipped
-    from larimar_editor.modeling import LarimarForCausalLM
-
-    folder = checkpoint or shipped("llama-smollm2-135m")
-    return LarimarForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, "cpu"), **settings), str(folder)
-
 
 @app.command()
 def fit(
@@ -79,6 +45,7 @@ def fit(
 
     from larimar_editor import fit as closed_form
     from larimar_editor.data import SENTENCES, read_sentences
+    from larimar_editor.loading import load_decoder
 
     start = time.perf_counter()
     decoder, tokenizer = load_decoder(model, dtype, device)
@@ -144,6 +111,7 @@ def calibrate(
     from larimar_editor import calibration
     from larimar_editor.data import load_edits
     from larimar_editor.embedded import resolve
+    from larimar_editor.loading import load_larimar
     from larimar_editor.metric import train_metric
     from larimar_editor.scope import ExternalScopeDetector
     from larimar_editor.training.neighbours import made_up_facts
@@ -228,6 +196,7 @@ def score(
     from larimar_editor.data import load_edits
     from larimar_editor.evaluation.many_edits import score_many_edits, summarise_many
     from larimar_editor.evaluation.single_edits import score_single_edits, summarise
+    from larimar_editor.loading import load_larimar
 
     if write not in ("single", "together", "sequentially"):
         raise typer.BadParameter(f"--write must be single, together or sequentially, got {write!r}")
@@ -253,6 +222,33 @@ def score(
     typer.echo(json.dumps({"checkpoint": folder, "write": write, "dtype": dtype} | settings | summary))
 
 
+@app.command(name="eval")
+def evaluate(
+    name: Annotated[str, typer.Argument(help="Name of a table or figure (see larimar_editor/evaluation), or all.")],
+    hparams: Annotated[Path, typer.Option(help="Larimar's YAML file.")] = Path("hparams/LARIMAR/smollm2-135m.yaml"),
+    out: Annotated[Path, typer.Option(help="Folder; each evaluation has one of its name in it. Scored cases are kept.")] = Path(
+        "results/eval"
+    ),
+    counterfact: Annotated[Optional[Path], typer.Option(help="CounterFact. By default the project's own edits.")] = None,
+    zsre: Annotated[Optional[Path], typer.Option(help="ZsRE. By default the project's own edits.")] = None,
+    text: Annotated[Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")] = None,
+    limit: Annotated[Optional[int], typer.Option(help="Use the first cases only.", min=1)] = None,
+    baselines: Annotated[int, typer.Option(help="Cases for EasyEdit's own methods, at most.", min=1)] = 10,
+    dtype: Annotated[str, typer.Option(help="Decoder dtype: auto, float32, bfloat16, float16.")] = "float32",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+) -> None:
+    """A table or figure of the paper: records, summary, table in Markdown and LaTeX, figure. A run that was stopped goes on."""
+    from larimar_editor.evaluation.context import Context
+    from larimar_editor.evaluation.evaluation import NAMES, find
+
+    context = Context(hparams, counterfact, zsre, text, out, limit, baselines, dtype, device, seed)
+    for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:
+        typer.echo(f"{evaluation.name}: {evaluation.title}")
+        evaluation.run(context, out / evaluation.name)
+        typer.echo((out / evaluation.name / "table.md").read_text(encoding="utf-8"))
+
+
 @app.command()
 def perplexity(
     text: Annotated[Path, typer.Argument(help="UTF-8 text.")],
@@ -265,6 +261,7 @@ def perplexity(
     from larimar_editor.data import load_edits
     from larimar_editor.evaluation.many_edits import write_all
     from larimar_editor.evaluation.perplexity import score_text
+    from larimar_editor.loading import load_larimar
 
     model, folder = load_larimar(checkpoint, dtype, {})
     write_all(model, load_edits(data), sequentially=False)

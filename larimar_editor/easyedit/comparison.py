@@ -25,6 +25,7 @@ import yaml
 from tqdm.auto import tqdm
 
 from larimar_editor.data import Edit
+from larimar_editor.easyedit.probe import Probe
 from larimar_editor.easyedit.statistics import compute_key_statistics
 
 # How EasyEdit calls the hyperparameter class of a method that we have a YAML file for.
@@ -48,6 +49,7 @@ class Job:
         out: folder for records and log.
         workdir: where relative paths in the YAML file start.
         device: overrides the YAML file's, when not None.
+        score: whether to score each edit on probabilities too, as `larimar_editor.evaluation.single_edits` does.
     """
 
     method: str
@@ -56,6 +58,7 @@ class Job:
     out: str
     workdir: str
     device: str | None = None
+    score: bool = False
 
     @property
     def records(self) -> Path:
@@ -104,16 +107,17 @@ def compare(
     """
     out.mkdir(parents=True, exist_ok=True)
     rows = []
-    for method in _chosen(methods, hparams, model, say):
+    for method in chosen_methods(methods, hparams, model, say):
         job = Job(
             method, str(hparams_file(hparams, method, model).resolve()), list(edits), str(out.resolve()), os.getcwd(), device
         )
-        if _run(job, say):
+        if run(job, say):
             rows.append(summarise(job))
     return rows
 
 
-def _chosen(methods: Sequence[str] | None, hparams: Path, model: str, say) -> list[str]:
+def chosen_methods(methods: Sequence[str] | None, hparams: Path, model: str, say: Callable[[str], None]) -> list[str]:
+    """Those of ``methods``, or of all, that this EasyEdit has and a YAML file exists for; ``say`` gets a line for the others."""
     import easyeditor  # noqa: F401  registers LARIMAR
 
     from larimar_editor.easyedit.registration import available_methods
@@ -136,7 +140,8 @@ def _chosen(methods: Sequence[str] | None, hparams: Path, model: str, say) -> li
     return chosen
 
 
-def _run(job: Job, say) -> bool:
+def run(job: Job, say: Callable[[str], None]) -> bool:
+    """Run the cases that are not finished, in a process of their own; False, and a line, when it fails."""
     done = len(job.finished())
     if done >= len(job.edits):
         return True
@@ -198,12 +203,15 @@ def run_job(job: Job) -> None:
     if getattr(values, "mom2_adjustment", False) and job.method == "MEMIT":
         compute_key_statistics(editor.model, editor.tok, values)
     seconds: list[float] = []
-    editor.apply_algo = _timed(editor.apply_algo, seconds)
+    probe = Probe(editor.tok) if job.score else None
+    editor.apply_algo = _timed(editor.apply_algo, seconds, probe)
     job.drop_torn_record()
     finished = len(job.finished())
     with job.records.open("a", encoding="utf-8") as stream, _targets_with_their_space():
         for index in range(finished, len(job.edits)):
             edit = job.edits[index]
+            if probe is not None:
+                probe.before(editor.model, edit)
             metrics, *_ = editor.edit(**_arguments(edit, source.release_2023))
             record = {
                 "case_id": edit.case_id,
@@ -214,6 +222,8 @@ def run_job(job: Job) -> None:
                 "peak_memory_mb": peak_memory_mb(),
                 "environment": environment(source, torch),
             }
+            if probe is not None:
+                record["single"] = probe.record()
             stream.write(json.dumps(record) + "\n")
             stream.flush()
 
@@ -259,7 +269,7 @@ def _arguments(edit: Edit, release_2023: bool) -> dict:
     return arguments | ({"keep_original_weight": True} if release_2023 else {"sequential_edit": False})
 
 
-def _timed(apply_algo, seconds: list[float]):
+def _timed(apply_algo, seconds: list[float], probe: Probe | None):
     @functools.wraps(apply_algo)
     def timed(*args, **kwargs):
         _synchronise()
@@ -267,6 +277,8 @@ def _timed(apply_algo, seconds: list[float]):
         result = apply_algo(*args, **kwargs)
         _synchronise()
         seconds.append(time.perf_counter() - start)
+        if probe is not None:
+            probe.after(result[0])
         return result
 
     return timed

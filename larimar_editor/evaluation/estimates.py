@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -47,9 +47,17 @@ def mean(values: Iterable[float], scale: float = 1.0, statistic=np.mean) -> Esti
     if np.ptp(array) == 0:
         low, high = _wilson(value, len(array)) if value in (0, 1) else (value, value)
     else:
-        resampled = bootstrap((array,), statistic, n_resamples=2000, method="percentile", rng=np.random.default_rng(0))
-        low, high = resampled.confidence_interval
+        drawn = bootstrap((array,), statistic, n_resamples=2000, method="percentile", rng=np.random.default_rng(0))
+        low, high = drawn.confidence_interval
     return Estimate(scale * value, len(array), scale * float(low), scale * float(high))
+
+
+def resampled(records: Sequence, statistic: Callable[[Sequence], float], scale: float = 1.0, resamples: int = 300) -> Estimate:
+    """A statistic of whole records, such as an equal-error rate, its 95% interval by resampling them (seed 0)."""
+    rng = np.random.default_rng(0)
+    drawn = [statistic([records[i] for i in rng.integers(len(records), size=len(records))]) for _ in range(resamples)]
+    low, high = np.percentile(drawn, (2.5, 97.5))
+    return Estimate(scale * statistic(records), len(records), scale * float(low), scale * float(high))
 
 
 def _wilson(share: float, count: int, z: float = 1.959964) -> tuple[float, float]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from tqdm.auto import tqdm
 
 from larimar_editor.data import Edit
+from larimar_editor.episodic import Reading
 from larimar_editor.evaluation.single_edits import target_scores
 from larimar_editor.modeling import LarimarForCausalLM
+
+_SUMMARY = {"rewrite": "rewrite_accuracy", "rephrase": "rephrase_accuracy", "neighbourhood": "neighbourhood_same"}
 
 
 def write_all(model: LarimarForCausalLM, edits: Sequence[Edit], sequentially: bool, progress: bool = True) -> None:
@@ -22,7 +26,13 @@ def write_all(model: LarimarForCausalLM, edits: Sequence[Edit], sequentially: bo
 
 
 def score_many_edits(
-    model: LarimarForCausalLM, edits: Sequence[Edit], sequentially: bool = False, progress: bool = True, batch: int = 32
+    model: LarimarForCausalLM,
+    edits: Sequence[Edit],
+    sequentially: bool = False,
+    progress: bool = True,
+    batch: int = 32,
+    only: Sequence[Edit] | None = None,
+    asked: Callable[[], None] = lambda: None,
 ) -> list[dict]:
     """Write all edits, then ask for each.
 
@@ -31,29 +41,52 @@ def score_many_edits(
         edits: the cases. Of several with the same prompt the last one holds, and only it is scored.
         sequentially: one after the other instead of in one block.
         batch: prompts per pass of the decoder.
+        only: those of ``edits`` that are asked for; all when None.
+        asked: called while everything is written, after the scores.
 
     Returns:
-        one record per case that is written at the end: ``case_id``, ``rewrite`` and, where there is one, ``rephrase``:
-        accuracy of the target's tokens, 0 to 1, of the written prompt and of the first rephrasing.
+        one record per case that is asked for: ``case_id``, ``rewrite`` and, where there is one, ``rephrase``:
+        accuracy of the target's tokens, 0 to 1, of the written prompt and of the first rephrasing; and ``neighbourhood``: share
+        of the first neighbour's true answer's tokens for which the model says what it says with nothing written.
     """
     held = list({edit.prompt: edit for edit in edits}.values())
-    asked = [(edit, name, prompt) for edit in held
-             for name, prompt in (("rewrite", edit.prompt), *(("rephrase", p) for p in edit.rephrase_prompts[:1]))]  # fmt: skip
-    before, records = model.edited_state, {edit.prompt: {"case_id": edit.case_id} for edit in held}
+    wanted = held if only is None else list(only)
+    before = model.edited_state
     try:
         model.edited_state = before.cleared()
         write_all(model, edits if sequentially else held, sequentially, progress)
-        for start in tqdm(range(0, len(asked), batch), desc="asking", unit="pass", disable=not progress):
-            part = asked[start : start + batch]
-            scores = target_scores(model, [(prompt, edit.target_new) for edit, _, prompt in part])
-            for (edit, name, _), score in zip(part, scores):
-                records[edit.prompt][name] = score.accuracy
+        records = []
+        for start in tqdm(range(0, len(wanted), batch), desc="asking", unit="pass", disable=not progress):
+            records += _ask(model, wanted[start : start + batch])
+        asked()
     finally:
         model.edited_state = before
+    return records
+
+
+def _ask(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
+    pairs = {
+        "rewrite": [(edit, edit.prompt, edit.target_new) for edit in edits],
+        "rephrase": [(edit, prompt, edit.target_new) for edit in edits for prompt in edit.rephrase_prompts[:1]],
+        "neighbourhood": [
+            (edit, *pair) for edit in edits for pair in list(zip(edit.locality_prompts, edit.locality_ground_truth))[:1]
+        ],
+    }
+    records = {edit.prompt: {"case_id": edit.case_id} for edit in edits}
+    for name, part in pairs.items():
+        if not part:
+            continue
+        scores = target_scores(model, [pair for _, *pair in part])
+        values = [score.accuracy for score in scores]
+        if name == "neighbourhood":
+            plain = target_scores(model, [pair for _, *pair in part], Reading.nothing(len(part), model.config.latent_size))
+            values = [fmean(map(operator.eq, one.predicted, other.predicted)) for one, other in zip(scores, plain)]
+        for (edit, *_), value in zip(part, values):
+            records[edit.prompt][name] = value
     return list(records.values())
 
 
 def summarise_many(records: Sequence[dict]) -> dict:
     """Mean accuracy over the records of `score_many_edits`."""
-    values = {name: [record[name] for record in records if name in record] for name in ("rewrite", "rephrase")}
-    return {"edits": len(records)} | {f"{name}_accuracy": round(fmean(each), 4) for name, each in values.items() if each}
+    values = {key: [record[name] for record in records if name in record] for name, key in _SUMMARY.items()}
+    return {"edits": len(records)} | {key: round(fmean(each), 4) for key, each in values.items() if each}

@@ -32,6 +32,10 @@ class Condition(Generic[Case]):
     settings: Mapping = field(default_factory=dict)
 
 
+class LeftOut(Exception):
+    """A condition that cannot be scored here; the message says why, in one line."""
+
+
 def read_records(path: Path) -> list[dict]:
     """Whole records of a file; what an interrupted run left of its last one is passed over."""
     if not path.exists():
@@ -39,18 +43,22 @@ def read_records(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
-def run_conditions(conditions: Sequence[Condition], path: Path, progress: bool = True) -> list[dict]:
+def run_conditions(
+    conditions: Sequence[Condition], path: Path, progress: bool = True, left_out: dict[str, str] | None = None
+) -> list[dict]:
     """Score what is not in ``path`` yet.
 
     Args:
         conditions: names are unique.
         path: JSON lines. A record is the score's with ``condition`` and ``case`` in front.
+        left_out: gets the reason of each condition that raised `LeftOut`.
 
     Returns:
         the records of these conditions and cases, old and new, each once.
 
     Raises:
         ValueError: two conditions of one name.
+        LeftOut: a condition's, when ``left_out`` is None.
     """
     if len({condition.name for condition in conditions}) < len(conditions):
         raise ValueError(f"conditions need names of their own, got {[condition.name for condition in conditions]}")
@@ -63,10 +71,16 @@ def run_conditions(conditions: Sequence[Condition], path: Path, progress: bool =
     _replace(path, kept.values())
     with path.open("a", encoding="utf-8") as stream:
         for condition in conditions:
-            for record in _score(condition, [case for case in condition.cases if (condition.name, case) not in kept], progress):
-                stream.write(json.dumps(record) + "\n")
-                stream.flush()
-                kept[record["condition"], record["case"]] = record
+            pending = [case for case in condition.cases if (condition.name, case) not in kept]
+            try:
+                for record in _score(condition, pending, progress):
+                    stream.write(json.dumps(record) + "\n")
+                    stream.flush()
+                    kept[record["condition"], record["case"]] = record
+            except LeftOut as reason:
+                if left_out is None:
+                    raise
+                left_out[condition.name] = str(reason)
     return [record for key, record in kept.items() if key in wanted]
 
 

@@ -35,6 +35,60 @@ def _cell(value) -> str:
     return str(value)
 
 
+def markdown_table(rows: Sequence[Mapping], headers: Mapping[str, str], paper: Sequence[Mapping] = ()) -> str:
+    """Estimates with their intervals and counts, then the paper's own rows in italics.
+
+    Args:
+        rows: ``name``, and under each key of ``headers`` an estimate as a mapping, or None.
+        headers: key to header.
+        paper: ``name`` and plain numbers under the same keys.
+    """
+    lines = ["| | " + " | ".join(headers.values()) + " |", "|---|" + "---|" * len(headers)]
+    for row in rows:
+        lines.append("| " + " | ".join([row["name"], *(_estimate(row[key]) for key in headers)]) + " |")
+    for row in paper:
+        cells = (f"*{row[key]}*" if key in row else "–" for key in headers)
+        lines.append("| " + " | ".join([f"*paper: {row['name']}*", *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def latex_table(rows: Sequence[Mapping], headers: Mapping[str, str], paper: Sequence[Mapping] = ()) -> str:
+    """The same as a ``tabular`` for booktabs; counts and intervals in small print."""
+    lines = [rf"\begin{{tabular}}{{l{'r' * len(headers)}}}", r"\toprule"]
+    lines += [" & ".join(["", *map(_escaped, headers.values())]) + r" \\", r"\midrule"]
+    for row in rows:
+        cells = (_latex_estimate(row[key]) for key in headers)
+        lines.append(" & ".join([_escaped(row["name"]), *cells]) + r" \\")
+    if paper:
+        lines.append(r"\midrule")
+    for row in paper:
+        cells = (str(row[key]) if key in row else "--" for key in headers)
+        lines.append(" & ".join([rf"\emph{{{_escaped(row['name'])}}}", *cells]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{letter}" if letter in "&%$#_{}" else letter for letter in text)
+
+
+def _digits(value: float) -> str:
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+
+
+def _estimate(estimate: Mapping | None) -> str:
+    if estimate is None:
+        return "–"
+    value, low, high = (_digits(estimate[key]) for key in ("value", "low", "high"))
+    return f"{value} ({low} to {high}; n = {estimate['count']})"
+
+
+def _latex_estimate(estimate: Mapping | None) -> str:
+    if estimate is None:
+        return "--"
+    value, low, high = (_digits(estimate[key]) for key in ("value", "low", "high"))
+    return rf"{value} {{\scriptsize [{low}, {high}], {estimate['count']}}}"
+
+
 def write_comparison(rows: Sequence[Mapping], out: Path, settings: Mapping) -> str:
     """Write ``comparison.json``, ``.csv``, ``.md`` and ``.png`` (seconds per edit, logarithmic) into ``out``.
 
@@ -51,22 +105,81 @@ def write_comparison(rows: Sequence[Mapping], out: Path, settings: Mapping) -> s
     pd.DataFrame(rows).drop(columns="environment", errors="ignore").to_csv(out / "comparison.csv", index=False)
     table = markdown(rows, COMPARISON_COLUMNS)
     (out / "comparison.md").write_text(table)
-    _bar_chart(rows, out / "comparison.png")
+    timed = {row["method"]: row["seconds_per_edit"] for row in rows if row.get("seconds_per_edit")}
+    bar_plot(timed, out / "comparison.png", "seconds per edit, median without the first (log scale)", "{:.3g} s")
     return table
 
 
-def _bar_chart(rows: Sequence[Mapping], path: Path) -> None:
+def line_plot(lines: Mapping[str, Sequence[tuple[float, Mapping]]], path: Path, x: str, y: str, log: bool = False) -> None:
+    """Lines of (x, estimate) with their intervals as bands.
+
+    Args:
+        lines: by their name in the legend.
+        path: PNG to write.
+        x, y: labels.
+        log: whether x is logarithmic.
+    """
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    for name, points in lines.items():
+        if points:
+            places = [place for place, _ in points]
+            (line,) = axes.plot(places, [each["value"] for _, each in points], marker="o", markersize=4, label=name)
+            low, high = ([each[end] for _, each in points] for end in ("low", "high"))
+            axes.fill_between(places, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    if log:
+        axes.set_xscale("log", base=2)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.legend(fontsize="small")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def roc_plot(scored: Mapping[str, tuple], path: Path) -> None:
+    """ROC curves, one per detector.
+
+    Args:
+        scored: name to scores and labels, arrays ``(n,)``.
+        path: PNG to write.
+    """
+    from sklearn.metrics import RocCurveDisplay
+
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
+    for name, (scores, labels) in scored.items():
+        RocCurveDisplay.from_predictions(labels, scores, name=name, ax=axes)
+    axes.set_xlabel("neighbours let in")
+    axes.set_ylabel("rephrasings let in")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _pyplot():
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib import pyplot
 
-    rows = [row for row in rows if row.get("seconds_per_edit")]
-    figure, axes = plt.subplots(figsize=(6, 0.6 * len(rows) + 1.2), layout="constrained")
-    bars = axes.barh([row["method"] for row in rows], [row["seconds_per_edit"] for row in rows], color="#4477aa")
-    axes.bar_label(bars, labels=[f" {row['seconds_per_edit']:.3g} s" for row in rows])
+    return pyplot
+
+
+def bar_plot(bars: Mapping[str, float], path: Path, x: str, label: str) -> None:
+    """Horizontal bars on a logarithmic axis.
+
+    Args:
+        bars: name to value, above 0; at least one.
+        path: PNG to write.
+        x: label of the axis.
+        label: format of a bar's own label, with {} for the value.
+    """
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(6, 0.6 * len(bars) + 1.2), layout="constrained")
+    drawn = axes.barh(list(bars), list(bars.values()), color="#4477aa")
+    axes.bar_label(drawn, labels=[f" {label.format(value)}" for value in bars.values()])
     axes.set_xscale("log")
-    axes.set_xlabel("seconds per edit, median without the first (log scale)")
+    axes.set_xlabel(x)
     axes.invert_yaxis()
     axes.margins(x=0.25)
     axes.spines[["top", "right"]].set_visible(False)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.data import Edit
 from larimar_editor.episodic import Reading
@@ -30,7 +31,6 @@ class TargetScore:
     predicted: tuple[int, ...]
 
 
-@torch.no_grad()
 def target_scores(
     model: LarimarForCausalLM, pairs: Sequence[tuple[str, str]], reading: Reading | None = None
 ) -> list[TargetScore]:
@@ -41,19 +41,39 @@ def target_scores(
         pairs: prompts and targets; a space is put between them.
         reading: readouts of these rows; by default the model reads its own memory.
     """
-    tokenizer = model.tokenizer
+    if reading is None:
+        reading = model.episodic.read([prompt for prompt, _ in pairs])
+    return score_pairs(
+        model.tokenizer,
+        pairs,
+        lambda ids, mask, counts: (
+            model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device), reading=reading, use_cache=False).logits
+        ),
+    )
+
+
+@torch.no_grad()
+def score_pairs(
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    logits_of: Callable[[Tensor, Tensor, list[int]], Tensor],
+) -> list[TargetScore]:
+    """Score targets after prompts by any model.
+
+    Args:
+        tokenizer: the model's.
+        pairs: prompts and targets; a space is put between them.
+        logits_of: ids and mask ``(N, T)``, padded on the right, and the number of target tokens of each row, to logits
+            ``(N, T, vocabulary)``.
+    """
     encode = lambda text: tokenizer(text).input_ids
     rows = [encode(f"{prompt} {target}") for prompt, target in pairs]
     counts = [len(row) - len(encode(prompt)) for row, (prompt, _) in zip(rows, pairs)]
-    longest = max(map(len, rows))
-    ids = torch.zeros(len(rows), longest, dtype=torch.long)
+    ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
     mask = torch.zeros_like(ids)
     for i, row in enumerate(rows):
         ids[i, : len(row)], mask[i, : len(row)] = torch.tensor(row), 1
-    if reading is None:
-        reading = model.episodic.read([prompt for prompt, _ in pairs])
-    device = model.device
-    logits = model(input_ids=ids.to(device), attention_mask=mask.to(device), reading=reading, use_cache=False).logits
+    logits = logits_of(ids, mask, counts)
     return [
         _score(logits[i, len(row) - count - 1 : len(row) - 1], row[-count:]) for i, (row, count) in enumerate(zip(rows, counts))
     ]
@@ -69,38 +89,52 @@ def _score(logits: Tensor, target: list[int]) -> TargetScore:
     )
 
 
-def score_single_edits(model: LarimarForCausalLM, edits: Sequence[Edit], progress: bool = True, batch: int = 16) -> list[dict]:
+def the_edit_alone(edit: Edit) -> list[dict]:
+    """What is written of an edit by default."""
+    return [{"prompt": edit.prompt, "target_new": edit.target_new}]
+
+
+def score_single_edits(
+    model: LarimarForCausalLM,
+    edits: Sequence[Edit],
+    progress: bool = True,
+    batch: int = 16,
+    requests: Callable[[Edit], list[dict]] = the_edit_alone,
+) -> list[dict]:
     """Write each edit alone, score it, forget it.
 
     Args:
         model: its edited state is as before afterwards.
         edits: the cases.
+        requests: what is written of an edit; nothing measures the base model.
         batch: edits whose prompts share a pass of the decoder. Each has been written to a memory of its own.
 
     Returns:
         one record per case: ``case_id``; ``rewrite`` and ``rephrase``, each a list (one entry per prompt) of ``in_scope``,
         ``accuracy``, ``success`` (P(target_new) > P(ground_truth)) and ``magnitude`` (P(target_new) - P(ground_truth)), with
-        ``base_...`` for the model before the edit; ``neighbourhood``, a list of ``in_scope`` and ``same`` (share of the answer's
-        tokens for which the model says what it said before).
+        ``base_...`` for the model before the edit; ``neighbourhood``, a list of ``in_scope``, ``same`` (share of the answer's
+        tokens for which the model says what it said before), ``accuracy`` (of the true answer's tokens), and ``success`` and
+        ``magnitude`` the other way round: P(ground truth) against P(target_new).
     """
     records = []
     bar = tqdm(total=len(edits), desc="single edits", unit="edit", disable=not progress)
     for start in range(0, len(edits), batch):
         part = edits[start : start + batch]
-        records += _score_together(model, part)
+        records += _score_together(model, part, requests)
         bar.update(len(part))
     bar.close()
     return records
 
 
-def _score_together(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
+def _score_together(model: LarimarForCausalLM, edits: Sequence[Edit], requests: Callable[[Edit], list[dict]]) -> list[dict]:
     pairs, readings = [], []
     before = model.edited_state
     try:
         for edit in edits:
-            own = _pairs(edit)
+            own = pairs_of(edit)
             model.edited_state = before.cleared()
-            model.write([{"prompt": edit.prompt, "target_new": edit.target_new}])
+            if chosen := requests(edit):
+                model.write(chosen)
             readings.append(model.episodic.read([prompt for prompt, _ in own]))
             pairs += own
     finally:
@@ -111,11 +145,18 @@ def _score_together(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[di
     return [_record(edit, edited, base) for edit in edits]
 
 
-def _pairs(edit: Edit) -> list[tuple[str, str]]:
+def record_of(edit: Edit, after: Sequence[TargetScore], before: Sequence[TargetScore]) -> dict:
+    """The record of `score_single_edits` for a model of any kind, which has no scope: scores of `pairs_of`, edited and base."""
+    return _record(edit, iter([(score, True) for score in after]), iter(before))
+
+
+def pairs_of(edit: Edit) -> list[tuple[str, str]]:
+    """Prompts and answers that are scored of an edit, in the order that its record is made from."""
     asked = [
         (prompt, target) for prompt in (edit.prompt, *edit.rephrase_prompts) for target in (edit.target_new, edit.ground_truth)
     ]
-    return asked + list(zip(edit.locality_prompts, edit.locality_ground_truth))
+    neighbours = zip(edit.locality_prompts, edit.locality_ground_truth)
+    return asked + [(prompt, target) for prompt, truth in neighbours for target in (truth, edit.target_new)]
 
 
 def _record(edit: Edit, edited, base) -> dict:
@@ -125,9 +166,9 @@ def _record(edit: Edit, edited, base) -> dict:
         asked.append({"in_scope": in_scope} | _against(new, old, "") | _against(next(base), next(base), "base_"))
     neighbourhood = []
     for _ in zip(edit.locality_prompts, edit.locality_ground_truth):
-        (after, in_scope), before = next(edited), next(base)
+        (after, in_scope), (new, _), before, _ = next(edited), next(edited), next(base), next(base)
         same = float(np.mean([a == b for a, b in zip(after.predicted, before.predicted, strict=True)]))
-        neighbourhood.append({"in_scope": in_scope, "same": same})
+        neighbourhood.append({"in_scope": in_scope, "same": same} | _against(after, new, ""))
     return {"case_id": edit.case_id, "rewrite": asked[:1], "rephrase": asked[1:], "neighbourhood": neighbourhood}
 
 

@@ -53,7 +53,7 @@ def sample(
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Sample training text from a decoder itself: what it says unprompted fits it best."""
-    from larimar_editor.cli import load_decoder
+    from larimar_editor.loading import load_decoder
     from larimar_editor.training import corpus
 
     decoder, tokenizer = load_decoder(model, dtype, device)
@@ -106,7 +106,7 @@ def train(
     import yaml
     from accelerate import Accelerator
 
-    from larimar_editor.cli import load_decoder
+    from larimar_editor.loading import load_decoder
     from larimar_editor.training import benchmark, loop, plots
     from larimar_editor.training.settings import TrainingSettings
 

@@ -1,0 +1,59 @@
+"""Probabilities under a model that any of EasyEdit's methods has edited, before EasyEdit takes the edit back."""
+
+from __future__ import annotations
+
+import torch
+
+from larimar_editor.data import Edit
+from larimar_editor.evaluation.single_edits import TargetScore, pairs_of, record_of, score_pairs, target_scores
+from larimar_editor.modeling import LarimarForCausalLM
+
+
+class Probe:
+    """Scores an edit's prompts, rephrasings and neighbours as `larimar_editor.evaluation.single_edits` does for Larimar.
+
+    Args:
+        tokenizer: the model's.
+    """
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def before(self, model, edit: Edit) -> None:
+        """Score the model before the edit."""
+        self.edit, self.base, self.edited = edit, self._scores(model, edit), None
+
+    def after(self, model) -> None:
+        """Score the edited model."""
+        self.edited = self._scores(model, self.edit)
+
+    def record(self) -> dict:
+        """The record of the edit that was scored last."""
+        return record_of(self.edit, self.edited, self.base)
+
+    def _scores(self, model, edit: Edit) -> list[TargetScore]:
+        pairs = pairs_of(edit)
+        if isinstance(model, LarimarForCausalLM):
+            return target_scores(model, pairs)
+        # One by one: GRACE looks at one place of the input, the prompt's last token, the same in all rows of a batch.
+        return [score_pairs(self.tokenizer, [pair], lambda *given: _logits(model, *given))[0] for pair in pairs]
+
+
+def _logits(model, ids: torch.Tensor, mask: torch.Tensor, counts: list[int]) -> torch.Tensor:
+    inner = getattr(model, "model", model) if _is_grace(model) else model
+    if _is_grace(model):
+        _layer(model).key_id = ids.shape[1] - counts[0] - 1
+    device = next(inner.parameters()).device
+    return inner(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
+
+
+def _is_grace(model) -> bool:
+    return type(model).__name__ == "GRACE"
+
+
+def _layer(grace):
+    """GRACE's adapter: ``grace.layer`` is its place, such as ``model.layers[4].mlp.down_proj.weight``, without ``.weight``."""
+    module = grace.model
+    for part in grace.layer.replace("[", ".").replace("]", "").split("."):
+        module = module[int(part)] if part.isdigit() else getattr(module, part)
+    return module

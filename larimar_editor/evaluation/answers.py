@@ -1,0 +1,53 @@
+"""What a model says of its own accord, and how near that is to a target."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+
+from larimar_editor.modeling import LarimarForCausalLM
+
+
+@torch.no_grad()
+def answers(
+    model: LarimarForCausalLM, prompts: Sequence[str], max_new_tokens: int = 12, batch: int = 32, **sampling
+) -> list[str]:
+    """Text that the model generates after each prompt; greedy unless ``sampling`` says otherwise.
+
+    Args:
+        model: reads its own memory; the prompt is the query.
+        prompts: one text each.
+        max_new_tokens: length of an answer.
+        sampling: passed to `generate`.
+    """
+    tokenizer, found = model.tokenizer, []
+    options = {"do_sample": False, "max_new_tokens": max_new_tokens, "pad_token_id": tokenizer.pad_token_id} | sampling
+    for start in range(0, len(prompts), batch):
+        inputs = tokenizer(list(prompts[start : start + batch]), return_tensors="pt", padding=True, padding_side="left")
+        inputs = inputs.to(model.device)
+        made = model.generate(**inputs, **options)[:, inputs.input_ids.shape[1] :]
+        found += tokenizer.batch_decode(made, skip_special_tokens=True)
+    return found
+
+
+def words(text: str) -> list[str]:
+    """Words in lower case, without punctuation and articles."""
+    return [word for word in re.findall(r"\w+", text.lower()) if word not in ("a", "an", "the")]
+
+
+def recalled(answer: str, target: str) -> float:
+    """1 if the target's words stand in the answer, one after the other, else 0."""
+    said, wanted = words(answer), words(target)
+    places = range(len(said) - len(wanted) + 1)
+    return float(any(said[place : place + len(wanted)] == wanted for place in places))
+
+
+def f1(answer: str, target: str) -> float:
+    """F1 of the words of the answer's start, as many as the target has, against the target's: 0 to 1."""
+    wanted = words(target)
+    said = words(answer)[: len(wanted)]
+    common = sum((Counter(said) & Counter(wanted)).values())
+    return 2 * common / (len(said) + len(wanted)) if common else 0.0

@@ -1,0 +1,60 @@
+"""Facts written in one block, against their number and the memory's rows (paper, fig:batch (a), fig:memory_size)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from larimar_editor.data import Edit
+from larimar_editor.evaluation.context import Context, cases_of
+from larimar_editor.evaluation.evaluation import Column, Evaluation
+from larimar_editor.evaluation.many_edits import score_many_edits
+from larimar_editor.evaluation.records import Condition
+from larimar_editor.evaluation.sequential import last_of_each_prompt
+
+SIZES = (1, 4, 16, 64, 256, 512, 1024, 2048, 4096)
+ROWS = (128, 512)
+ASKED = 128  # of a block, evenly spread: asking takes longer than writing
+
+
+def _conditions(context: Context) -> list[Condition]:
+    edits = last_of_each_prompt(context.counterfact_edits)
+    sizes = [size for size in SIZES if size <= len(edits)]
+    return [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
+
+
+def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
+    step = max(1, len(edits) // ASKED)
+
+    def score(cases: Sequence[Edit]) -> list[dict]:
+        return score_many_edits(context.larimar(memory_rows=rows), edits, progress=False, only=cases)
+
+    name = f"K = {rows}, N = {len(edits)}"
+    return Condition(name, cases_of(edits[::step]), score, batch=0, settings={"memory_rows": rows, "facts": len(edits)})
+
+
+def _plot(rows: Sequence[Mapping], path: Path) -> None:
+    from larimar_editor.evaluation.report import line_plot
+
+    lines = {
+        f"{header}, K = {memory}": [
+            (row["settings"]["facts"], row[key]) for row in rows if row["settings"]["memory_rows"] == memory and row[key]
+        ]
+        for key, header in (("rewrite", "rewrite"), ("rephrase", "paraphrase"), ("neighbourhood", "neighbourhood"))
+        for memory in ROWS
+    }
+    line_plot(lines, path, "facts written at once (N)", "share of the answer's tokens", log=True)
+
+
+EVALUATION = Evaluation(
+    "batch",
+    "Facts written in one block: N of them into K rows",
+    _conditions,
+    (
+        Column("rewrite", "Rewrite", lambda record: record["rewrite"]),
+        Column("rephrase", "Paraphrase", lambda record: record.get("rephrase")),
+        Column("neighbourhood", "Neighbours as before", lambda record: record.get("neighbourhood")),
+    ),
+    _plot,
+    note=f"Of a block up to {2 * ASKED - 1} facts are asked for, evenly spread.",
+)

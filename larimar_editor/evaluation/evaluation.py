@@ -1,0 +1,172 @@
+"""What a table or figure of the paper is here: conditions to score, columns, the paper's own numbers, and files."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import torch
+import transformers
+import yaml
+
+from larimar_editor.evaluation.context import Context
+from larimar_editor.evaluation.estimates import Estimate, mean, resampled
+from larimar_editor.evaluation.records import Condition, run_conditions
+from larimar_editor.evaluation.report import latex_table, markdown_table
+
+# Every evaluation is a module of its own that has EVALUATION.
+NAMES = (
+    "timing",
+    "counterfact",
+    "zsre",
+    "ablation",
+    "scope",
+    "sequential",
+    "holdout",
+    "batch",
+    "forgetting",
+    "leakage",
+    "robustness",
+    "rephrase",
+    "perplexity",
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: the mean over a condition's records.
+
+    Attributes:
+        key: as in ``paper.yaml``.
+        header: for people.
+        value: record to number; None leaves the record out.
+        scale: factor, 100 for percent.
+    """
+
+    key: str
+    header: str
+    value: Callable[[Mapping], float | None]
+    scale: float = 1.0
+
+    def of(self, records: Sequence[Mapping]) -> Estimate | None:
+        """The mean over ``records`` with its interval; None where none has a value."""
+        return mean(map(self.value, records), self.scale)
+
+
+@dataclass(frozen=True)
+class Statistic(Column):
+    """A column that is a statistic of all records together; its interval is by resampling them."""
+
+    value: Callable[[Sequence[Mapping]], float]
+
+    def of(self, records: Sequence[Mapping]) -> Estimate | None:
+        """The statistic of ``records`` with its interval; None without a record."""
+        return resampled(records, self.value, self.scale) if records else None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One table or figure.
+
+    Attributes:
+        name: of the command.
+        title: what is measured, in one line.
+        conditions: what is scored, in the table's order.
+        columns: of the table.
+        plot: draws the rows into a file; None where the paper has a table only.
+        note: how it differs from the paper's, for the record.
+    """
+
+    name: str
+    title: str
+    conditions: Callable[[Context], Sequence[Condition]]
+    columns: Sequence[Column]
+    plot: Callable[[Sequence[Mapping], Path], None] | None = None
+    note: str = ""
+    paper: Mapping = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "paper", _paper()[self.name])
+
+    def run(self, context: Context, out: Path, progress: bool = True) -> dict:
+        """Score what is not scored yet, and write records, summary, tables and figure into ``out``.
+
+        Returns:
+            the summary: ``rows`` with an estimate per column, what was run on what, and the paper's rows.
+
+        Raises:
+            ValueError: ``out`` has records of other settings; they are left alone.
+        """
+        _same_settings(out, context)
+        conditions = self.conditions(context)
+        left_out: dict[str, str] = {}
+        records = run_conditions(conditions, out / "records.jsonl", progress, left_out)
+        rows = [self._row(condition, records) for condition in conditions if condition.name not in left_out]
+        summary = {
+            "evaluation": self.name,
+            "title": self.title,
+            "paper": dict(self.paper),
+            "note": self.note,
+            "rows": rows,
+            "left_out": left_out,
+            "settings": context.describe() | environment(context),
+        }
+        (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        headers = {column.key: column.header for column in self.columns}
+        (out / "table.md").write_text(markdown_table(rows, headers, self.paper.get("rows", ())), encoding="utf-8")
+        (out / "table.tex").write_text(latex_table(rows, headers, self.paper.get("rows", ())), encoding="utf-8")
+        if self.plot is not None and rows:
+            self.plot(rows, out / "figure.png")
+        return summary
+
+    def _row(self, condition: Condition, records: Sequence[Mapping]) -> dict:
+        own = [record for record in records if record["condition"] == condition.name]
+        row = {"name": condition.name, "settings": dict(condition.settings)}
+        for column in self.columns:
+            estimate = column.of(own)
+            row[column.key] = None if estimate is None else estimate.to_dict()
+        return row
+
+
+def _same_settings(out: Path, context: Context) -> None:
+    """Records of other settings are not these; fewer or more cases of the same are."""
+    settings = context.lasting()
+    path = out / "settings.json"
+    if path.exists() and (before := json.loads(path.read_text(encoding="utf-8"))) != settings:
+        changed = ", ".join(f"{key} {before.get(key)!r}" for key in settings if before.get(key) != settings[key])
+        raise ValueError(f"{out} has records made with {changed}; choose another --out, or remove the folder")
+    out.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+
+def find(name: str) -> Evaluation:
+    """The evaluation of that name.
+
+    Raises:
+        ValueError: no such evaluation; the message names those that are.
+    """
+    if name not in NAMES:
+        raise ValueError(f"no evaluation {name!r}; there are {', '.join(NAMES)}")
+    return importlib.import_module(f"larimar_editor.evaluation.{name}").EVALUATION
+
+
+def environment(context: Context) -> dict:
+    """Hardware and versions, for the record."""
+    cuda = context.device.startswith("cuda")
+    return {
+        "hardware": torch.cuda.get_device_name(context.device) if cuda else f"{platform.machine()} CPU",
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+@cache
+def _paper() -> dict:
+    return yaml.safe_load((Path(__file__).parent / "paper.yaml").read_text(encoding="utf-8"))

@@ -1,0 +1,80 @@
+"""Selective forgetting (paper, forgetting_counterfact): write N facts, forget one, write "unknown" in its place, ask for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from larimar_editor.data import Edit
+from larimar_editor.evaluation.answers import answers, recalled
+from larimar_editor.evaluation.context import Context
+from larimar_editor.evaluation.evaluation import Column, Evaluation
+from larimar_editor.evaluation.many_edits import write_all
+from larimar_editor.evaluation.records import Condition
+from larimar_editor.evaluation.sequential import last_of_each_prompt
+
+ROWS = 512
+TRIALS = 20  # facts forgotten, each from a full memory
+OTHERS = 16  # of the N - 1 others, asked for in each trial
+
+
+def _conditions(context: Context) -> list[Condition]:
+    edits = last_of_each_prompt(context.counterfact_edits)
+    rows = max(1, min(ROWS, len(edits) // 2))
+    return [
+        _condition(context, edits, rows, count, name) for count, name in ((1, "N = 1"), (rows, "N = K"), (2 * rows, "N = 2K"))
+    ]
+
+
+def _condition(context: Context, edits: Sequence[Edit], rows: int, count: int, name: str) -> Condition:
+    blocks = [edits[start : start + count] for start in range(0, len(edits) - count + 1, count)]
+    # Which fact goes is spread over the blocks, and within them.
+    step = max(1, len(blocks) * count // TRIALS)
+    places = list(range(0, len(blocks) * count, step))[:TRIALS]
+    trials = {str(place): (blocks[place // count], place % count) for place in places}
+    settings = {"memory_rows": rows, "facts": count}
+    return Condition(f"{name}, K = {rows}", trials, lambda cases: _score(context, cases, rows), 1, settings)
+
+
+def _score(context: Context, cases: Sequence[tuple[Sequence[Edit], int]], rows: int) -> list[dict]:
+    model = context.larimar(memory_rows=rows)
+    return [_trial(model, *case) for case in cases]
+
+
+def _trial(model, edits: Sequence[Edit], place: int) -> dict:
+    gone = edits[place]
+    others = [edits[(place + 1 + step) % len(edits)] for step in range(0, len(edits) - 1, max(1, (len(edits) - 1) // OTHERS))]
+    before = model.edited_state
+    try:
+        write_all(model, edits, sequentially=False, progress=False)
+        asked = [gone, *others[:OTHERS]]
+        full = _recall(model, asked)
+        model.forget(gone.prompt)
+        left = _recall(model, asked)
+        model.write([{"prompt": gone.prompt, "target_new": "unknown"}])
+        replaced = _recall(model, asked)
+    finally:
+        model.edited_state = before
+    record = {"before": full[0], "forgotten": left[0], "unknown": replaced[0]}
+    return record | ({"retained_before": fmean(full[1:]), "retained": fmean(replaced[1:])} if len(full) > 1 else {})
+
+
+def _recall(model, edits: Sequence[Edit]) -> list[float]:
+    said = answers(model, [edit.prompt for edit in edits])
+    return [recalled(text, edit.target_new) for text, edit in zip(said, edits, strict=True)]
+
+
+EVALUATION = Evaluation(
+    "forgetting",
+    "Recall of a forgotten fact and of the others, after writing N facts and forgetting one",
+    _conditions,
+    (
+        Column("before", "Fact, before", lambda record: record["before"]),
+        Column("forgotten", "Forgotten", lambda record: record["forgotten"]),
+        Column("unknown", 'Forgotten, "unknown" in its place', lambda record: record["unknown"]),
+        Column("retained_before", "Others, before", lambda record: record.get("retained_before")),
+        Column("retained", "Retained", lambda record: record.get("retained")),
+    ),
+    note=f"Recall: the target's words stand in the greedy answer. K is {ROWS}, or half the cases where there are fewer. Up to "
+    f"{OTHERS} others are asked for in each of up to {TRIALS} trials. The in-context baseline with its prompt is not here yet.",
+)
