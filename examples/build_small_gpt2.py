@@ -30,7 +30,7 @@ def padded(rows: list[list[int]]) -> dict[str, torch.Tensor]:
 
 
 arguments = TrainingArguments(
-    out, max_steps=400, per_device_train_batch_size=64, learning_rate=1e-3, warmup_steps=20, save_strategy="no", logging_steps=50,
+    out, max_steps=200, per_device_train_batch_size=32, learning_rate=1e-3, warmup_steps=20, save_strategy="no", logging_steps=50,
     report_to=[], use_cpu=not torch.cuda.is_available(), dataloader_pin_memory=False,
 )  # fmt: skip
 Trainer(model, arguments, train_dataset=texts, data_collator=padded).train()

@@ -1,6 +1,7 @@
 """Training: the objective against independent computations, data order, and going on after a kill."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -445,6 +446,26 @@ def test_two_processes_start(run_folder):
     assert done.returncode == 0, done.stderr[-2000:]
     report = json.loads(done.stdout.strip().splitlines()[-1])
     assert report["processes"] == 2 and report["distributed"] == "MULTI_CPU" and report["total"] > 0
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/accelerate").glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_accelerate_settings_start(run_folder, path):
+    """On a CPU and in one process. DeepSpeed's own does without --cpu, which would switch it off."""
+    zero = "zero" in path.stem
+    if zero:
+        pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), "--num_processes", "1"]
+    rest = [part for part in command(run_folder, "--out", run_folder / "out", "--dry-run")[2:] if part not in ("--device", "cpu")]
+    done = subprocess.run(
+        [*launch, *([] if zero else ["--cpu"]), "-m", *rest],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"DS_ACCELERATOR": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(done.stdout.strip().splitlines()[-1])
+    assert report["total"] > 0 and report["distributed"] == ("DEEPSPEED" if zero else "NO")
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs/training").glob("*.yaml")), ids=lambda path: path.stem)

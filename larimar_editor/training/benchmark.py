@@ -61,7 +61,7 @@ def measure(run: Run, steps: int = 8) -> dict:
 
 def _rate(run: Run, rows: Rows, optimiser: torch.optim.Optimizer, loss: Callable[[Rows], Tensor]) -> float:
     began = time.perf_counter()
-    with run.accelerator.autocast():
+    with run.autocast():
         value = loss(rows)
     value.backward()
     optimiser.step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -114,9 +115,11 @@ def train(
     if bad := [name for name, equals, _ in pairs if not equals]:
         raise typer.BadParameter(f"--set takes name=value, got {bad[0]!r}")
     values = TrainingSettings.from_yaml(settings, {name: yaml.safe_load(value) for name, _, value in pairs})
+    # DeepSpeed would turn every weight into bfloat16; the loop keeps those that are trained in float32, and uses autocast.
+    deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
     accelerator = Accelerator(
         cpu=device == "cpu",
-        mixed_precision=values.optimisation.precision,
+        mixed_precision="no" if deepspeed else values.optimisation.precision,
         gradient_accumulation_steps=1,  # the loop adds passes up itself
     )
     full = values.model.get("decoder_mode") == "full"

@@ -61,6 +61,13 @@ class Run:
         """Whether DeepSpeed runs the optimiser."""
         return self.accelerator.distributed_type == DistributedType.DEEPSPEED
 
+    def autocast(self) -> contextlib.AbstractContextManager:
+        """The forward pass' precision; trained weights are float32 whatever it is."""
+        if self.is_deepspeed:
+            on = self.settings.optimisation.precision == "bf16"
+            return torch.autocast(self.accelerator.device.type, torch.bfloat16, enabled=on)
+        return self.accelerator.autocast()
+
     def take_prior(self) -> None:
         """Give the model the prior memory as it is now, when one is trained."""
         trained = self.settings.objective.train_prior
@@ -92,6 +99,8 @@ def prepare(
             f"texts_per_step {optimisation.texts_per_step} is less than accumulation x processes, "
             f"{optimisation.accumulation} x {accelerator.num_processes}"
         )
+    if accelerator.distributed_type == DistributedType.DEEPSPEED:
+        _configure_deepspeed(accelerator, optimisation)
     larimar = start(settings, decoder.to(accelerator.device), tokenizer)
     records, text = open_sources(settings.sources, settings.seed)
     stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
@@ -106,6 +115,17 @@ def prepare(
         optimisation.bucket_tokens,
     )
     return Run(settings, out, objective, stream, maker, accelerator)
+
+
+def _configure_deepspeed(accelerator: Accelerator, optimisation: Optimisation) -> None:
+    if optimisation.precision == "fp16":
+        raise ValueError("precision: fp16 does not go with DeepSpeed here; use bf16 or no")
+    passes = accelerator.num_processes * optimisation.accumulation
+    accelerator.state.deepspeed_plugin.deepspeed_config |= {
+        "train_micro_batch_size_per_gpu": optimisation.texts_per_step // passes,
+        "gradient_accumulation_steps": optimisation.accumulation,
+        "gradient_clipping": optimisation.clip,
+    }
 
 
 def _latents(settings: TrainingSettings, larimar: LarimarForCausalLM, stream: Stream, out: Path, accelerator: Accelerator):
@@ -235,11 +255,12 @@ def _passes(run: Run, module: nn.Module, step: int, strength: float) -> dict[str
     for number, rows in enumerate(run.rows(step)):
         generator = torch.Generator(accelerator.device)
         generator.manual_seed(hash((run.settings.seed, step, number, accelerator.process_index)) % (1 << 63))
-        # Processes exchange gradients once a step, in the last pass.
-        with accelerator.no_sync(module) if number < count - 1 else contextlib.nullcontext():
-            with accelerator.autocast():
+        # Processes exchange gradients once a step, in the last pass. DeepSpeed counts passes, and divides by them, itself.
+        several = number < count - 1 and not run.is_deepspeed
+        with accelerator.no_sync(module) if several else contextlib.nullcontext():
+            with run.autocast():
                 losses = module(rows, strength, generator)
-            accelerator.backward(losses.total / count)
+            accelerator.backward(losses.total if run.is_deepspeed else losses.total / count)
         sums["tokens"] += rows.decoded
         for name, value in (losses.terms | {"accuracy": losses.accuracy, "total": losses.total.detach()}).items():
             sums[name] = sums.get(name, 0.0) + float(value) / count
@@ -258,7 +279,7 @@ def evaluate(run: Run) -> dict:
     """Held-out reconstruction and edit success on the project's own edits."""
     run.take_prior()
     run.objective.eval()
-    with run.accelerator.autocast():
+    with run.autocast():
         result = probe.reconstruction(run.objective, run.maker, run.stream.evaluation(run.settings.held_out))
     result |= probe.edit_success(run.objective.larimar, load_edits())
     run.objective.train()

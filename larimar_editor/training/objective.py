@@ -46,7 +46,7 @@ class LarimarObjective(nn.Module):
 
     Attributes:
         prior: the prior memory ``M_0``, ``(K, C)``.
-        log_sigma_w: logarithm of sigma_W, a scalar.
+        log_sigma_w: logarithm of sigma_W, ``(1,)``: DeepSpeed sends no scalars.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class LarimarObjective(nn.Module):
         if prior is None:
             prior = torch.randn(larimar.config.memory_rows, size, generator=generator)
         self.prior = nn.Parameter(prior.float().to(larimar.device), requires_grad=objective.train_prior)
-        sigma = torch.tensor(max(objective.sigma_w, 1e-8), device=larimar.device).log()
+        sigma = torch.tensor([max(objective.sigma_w, 1e-8)], device=larimar.device).log()
         self.log_sigma_w = nn.Parameter(sigma, requires_grad=objective.train_sigma_w and objective.sigma_w > 0)
         self.register_buffer("prior_inverse", None if objective.train_prior else pseudoinverse(self.prior.data), persistent=False)
 
     @property
     def sigma_w(self) -> Tensor:
         """sigma_W, a scalar tensor."""
-        return self.log_sigma_w.exp() if self.objective.sigma_w else torch.zeros((), device=self.prior.device)
+        return self.log_sigma_w.exp()[0] if self.objective.sigma_w else torch.zeros((), device=self.prior.device)
 
     def forward(self, rows: Rows, kl_strength: float = 0.0, generator: torch.Generator | None = None) -> Losses:
         """Losses of one step's rows."""
