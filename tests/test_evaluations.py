@@ -8,7 +8,9 @@ import torch
 import yaml
 from conftest import make_tiny, share_sentence_encoder
 from scipy.stats import norm
+from typer.testing import CliRunner
 
+from larimar_editor.cli import app
 from larimar_editor.data import load_edits
 from larimar_editor.evaluation import context as context_module
 from larimar_editor.evaluation.answers import answers, f1, recalled
@@ -16,7 +18,9 @@ from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.counterfact import with_rephrasings
 from larimar_editor.evaluation.estimates import mean, resampled
 from larimar_editor.evaluation.evaluation import NAMES, find
+from larimar_editor.evaluation.longcontext import FACTS, read_recursively
 from larimar_editor.evaluation.records import Condition, read_records, run_conditions
+from larimar_editor.evaluation.rephrase import facts_in_wordings
 from larimar_editor.evaluation.report import latex_table, markdown_table
 
 
@@ -141,6 +145,13 @@ def test_every_evaluation_writes_its_files(name, hparams, tmp_path):
     assert (tmp_path / "records.jsonl").read_text() == before, "nothing is scored twice"
 
 
+def test_the_command_runs_one_by_name(hparams, tmp_path):
+    given = ["eval", "zsre", "--hparams", str(hparams), "--limit", "1", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "zsre" / "table.md").read_text() in done.output
+
+
 def test_the_base_models_row_is_the_base_model(hparams, tmp_path):
     summary = find("counterfact").run(Context(hparams, out=tmp_path / "all", limit=6), tmp_path, progress=False)
     records = read_records(tmp_path / "records.jsonl")
@@ -164,6 +175,19 @@ def test_further_wordings_leave_out_the_one_that_is_asked():
     edit = load_edits(limit=1)[0]
     written = [request["prompt"] for request in with_rephrasings(2)(edit)]
     assert len(written) == 3 and edit.rephrase_prompts[0] not in written and written[1] == edit.rephrase_prompts[1]
+
+
+def test_recursive_reads_find_the_fact_among_many_memories():
+    generator = torch.Generator().manual_seed(0)
+    keys, values = torch.randn(70, 16, generator=generator), torch.randn(70, 24, generator=generator)
+    found = read_recursively(keys, values, keys[::7], chunk=8)  # 9 memories, then 2, then 1
+    torch.testing.assert_close(found, values[::7], atol=1e-3, rtol=1e-3)
+    near = keys[::7] + 0.05 * torch.randn(10, 16, generator=generator)
+    torch.testing.assert_close(read_recursively(keys, values, near, chunk=8), values[::7], atol=1e-3, rtol=1e-3)
+    assert json.loads(FACTS.read_text()) == [
+        {key: fact[key] for key in ("case_id", "relation", "subject", "prompt", "target_new", "rephrase_prompt")}
+        for fact in facts_in_wordings(256, 2024, 0.0)
+    ], "the file is what its README says"
 
 
 def test_a_generated_answer_is_what_generate_says(tiny, tokenizer):

@@ -31,6 +31,7 @@ NAMES = (
     "batch",
     "forgetting",
     "leakage",
+    "longcontext",
     "robustness",
     "rephrase",
     "perplexity",

@@ -14,10 +14,10 @@ SIZES = ((20, 3), (40, 2), (100, 1), (1, 1))  # facts, wordings written of each
 ASKED = 2
 
 
-def facts_in_wordings(count: int, seed: int) -> list[dict]:
-    """Made-up facts with at least five wordings each, subjects all different."""
+def facts_in_wordings(count: int, seed: int, foreign_targets: float = 0.2) -> list[dict]:
+    """Made-up facts with at least five wordings each, subjects all different; for ``foreign_targets`` see `RephrasedFacts`."""
     relations = [relation for relation in read_relations() if len(relation.prompts) >= 5]
-    made = RephrasedFacts(relations, Names(), seed, openers=0.0, bare_questions=0.0)
+    made = RephrasedFacts(relations, Names(), seed, foreign_targets, openers=0.0, bare_questions=0.0)
     found: dict[str, dict] = {}
     number = 0
     while len(found) < count:
