@@ -118,5 +118,6 @@ EVALUATION = Evaluation(
     ),
     note=f"256 invented facts that ship; memories of {CHUNK}; about {ASKED} of a size are asked, evenly spread. Keys of a successor "
     "memory are those that the readouts were addressed with. The in-context rows have no worked examples (the paper's have three). "
-    "Relation templates are the project's own, which the shipped checkpoint was trained with; names and answers are of another seed.",
+    "Relation templates are the project's own, which the shipped checkpoint was trained with; names and answers are of "
+    "another seed.",
 )
