@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
+from larimar_editor.loading import DtypeName
 from larimar_editor.training.cli import add_commands
 
 app = typer.Typer(
@@ -33,7 +34,7 @@ def fit(
     key_gain: Annotated[float, typer.Option(help="Factor on a memory key's deviation from the mean key.", min=0)] = 2.0,
     value_gain: Annotated[float, typer.Option(help="The same for values.", min=0)] = 0.4,
     batch_size: Annotated[int, typer.Option(help="Sentences per decoder pass.", min=1)] = 64,
-    dtype: Annotated[str, typer.Option(help="Decoder dtype while fitting: auto, float32, bfloat16, float16.")] = "auto",
+    dtype: Annotated[DtypeName, typer.Option(help="Decoder dtype while fitting.")] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
     scope_threshold: Annotated[
         Optional[float], typer.Option(help="Threshold of the external scope detector; see `calibrate`.")
@@ -81,7 +82,7 @@ add_commands(app)
 @app.command()
 def calibrate(
     checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
-    detector: Annotated[str, typer.Option(help="external or internal.")] = "external",
+    detector: Annotated[Literal["external", "internal"], typer.Option(help="Scope detector.")] = "external",
     data: Annotated[
         Optional[Path],
         typer.Option(
@@ -116,8 +117,6 @@ def calibrate(
     from larimar_editor.scope import ExternalScopeDetector
     from larimar_editor.training.neighbours import made_up_facts
 
-    if detector not in ("external", "internal"):
-        raise typer.BadParameter(f"--detector must be external or internal, got {detector!r}")
     if 0 < train < 80:
         raise typer.BadParameter(f"--train needs at least 80 facts to learn from and to try, got {train}")
     model, folder = load_larimar(checkpoint, "float32", {})
@@ -183,14 +182,18 @@ def score(
     checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
     data: Annotated[Optional[Path], typer.Option(help="Edits, as for `compare`. By default the project's own.")] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first edits only.", min=1)] = None,
-    write: Annotated[str, typer.Option(help="single (each alone), together (in one block) or sequentially.")] = "single",
+    write: Annotated[
+        Literal["single", "together", "sequentially"], typer.Option(help="Each alone, all in one block, or one after the other.")
+    ] = "single",
     out: Annotated[Optional[Path], typer.Option(help="JSON lines to write, a record per edit.")] = None,
-    scope: Annotated[Optional[str], typer.Option(help="external, internal or none; the checkpoint's by default.")] = None,
+    scope: Annotated[
+        Optional[Literal["external", "internal", "none"]], typer.Option(help="Detector; the checkpoint's by default.")
+    ] = None,
     scope_threshold: Annotated[Optional[float], typer.Option(help="In place of the checkpoint's.")] = None,
     memory_rows: Annotated[Optional[int], typer.Option(help="K, in place of the checkpoint's.", min=1)] = None,
     key_gain: Annotated[Optional[float], typer.Option(help="In place of the checkpoint's.")] = None,
     value_gain: Annotated[Optional[float], typer.Option(help="In place of the checkpoint's.")] = None,
-    dtype: Annotated[str, typer.Option(help="Decoder dtype: auto, float32, bfloat16, float16.")] = "float32",
+    dtype: Annotated[DtypeName, typer.Option(help="Decoder dtype.")] = "float32",
 ) -> None:
     """Write edits and print, as JSON, how well they hold for their prompts and rephrasings, and what neighbours say."""
     from larimar_editor.data import load_edits
@@ -198,8 +201,6 @@ def score(
     from larimar_editor.evaluation.single_edits import score_single_edits, summarise
     from larimar_editor.loading import load_larimar
 
-    if write not in ("single", "together", "sequentially"):
-        raise typer.BadParameter(f"--write must be single, together or sequentially, got {write!r}")
     given = {
         "scope": scope,
         "scope_threshold": scope_threshold,
@@ -234,7 +235,7 @@ def evaluate(
     text: Annotated[Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first cases only.", min=1)] = None,
     baselines: Annotated[int, typer.Option(help="Cases for EasyEdit's own methods, at most.", min=1)] = 10,
-    dtype: Annotated[str, typer.Option(help="Decoder dtype: auto, float32, bfloat16, float16.")] = "float32",
+    dtype: Annotated[DtypeName, typer.Option(help="Decoder dtype.")] = "float32",
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
 ) -> None:
@@ -242,6 +243,8 @@ def evaluate(
     from larimar_editor.evaluation.context import Context
     from larimar_editor.evaluation.evaluation import NAMES, find
 
+    if name not in (*NAMES, "all"):
+        raise typer.BadParameter(f"no evaluation {name!r}; there are {', '.join(NAMES)} and all", param_hint="NAME")
     context = Context(hparams, counterfact, zsre, text, out, limit, baselines, dtype, device, seed)
     for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:
         typer.echo(f"{evaluation.name}: {evaluation.title}")
@@ -255,7 +258,7 @@ def perplexity(
     checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
     data: Annotated[Optional[Path], typer.Option(help="Edits to write first. By default the project's own.")] = None,
     limit: Annotated[Optional[int], typer.Option(help="Windows of 256 tokens, from the start.", min=1)] = None,
-    dtype: Annotated[str, typer.Option(help="Decoder dtype: auto, float32, bfloat16, float16.")] = "float32",
+    dtype: Annotated[DtypeName, typer.Option(help="Decoder dtype.")] = "float32",
 ) -> None:
     """Perplexity of a text with facts in memory, and the base model's, as JSON."""
     from larimar_editor.data import load_edits

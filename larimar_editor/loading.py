@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal, get_args
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -11,7 +12,7 @@ from larimar_editor.checkpoints import shipped
 from larimar_editor.embedded import DECODER, resolve
 from larimar_editor.modeling import LarimarForCausalLM
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+DtypeName = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 def decoder_dtype(name: str, device: str) -> torch.dtype:
@@ -20,8 +21,9 @@ def decoder_dtype(name: str, device: str) -> torch.dtype:
     Raises:
         ValueError: no such name.
     """
-    if name not in DTYPES:
-        raise ValueError(f"--dtype must be one of {', '.join(DTYPES)}, got {name!r}")
+    names = get_args(DtypeName)
+    if name not in names:
+        raise ValueError(f"dtype must be one of {', '.join(names)}, got {name!r}")
     if name == "auto":
         fast = device.startswith("cuda") or torch.ops.mkldnn._is_mkldnn_bf16_supported()
         return torch.bfloat16 if fast else torch.float32

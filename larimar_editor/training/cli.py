@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
@@ -21,7 +21,7 @@ def add_commands(app: typer.Typer) -> None:
 def chunk(
     texts: Annotated[list[Path], typer.Argument(help="UTF-8 text, a paragraph a line, or JSON lines with `text`.")],
     out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("chunks.jsonl"),
-    into: Annotated[str, typer.Option(help="sentences, or blocks of tokens (the paper's way).")] = "sentences",
+    into: Annotated[Literal["sentences", "blocks"], typer.Option(help="Blocks of tokens are the paper's way.")] = "sentences",
     tokens: Annotated[int, typer.Option(help="Tokens of a block; most tokens of a sentence.", min=1)] = 64,
     least: Annotated[int, typer.Option(help="Fewest tokens of a chunk.", min=1)] = 5,
     model: Annotated[str, typer.Option(help="Decoder whose tokenizer counts.")] = DECODER,
@@ -32,8 +32,6 @@ def chunk(
     from larimar_editor.embedded import resolve
     from larimar_editor.training import corpus
 
-    if into not in ("sentences", "blocks"):
-        raise typer.BadParameter(f"--into must be sentences or blocks, got {into!r}")
     tokenizer = AutoTokenizer.from_pretrained(resolve(model))
     make = corpus.sentence_chunks if into == "sentences" else corpus.block_chunks
     counts = corpus.Counts()
