@@ -233,6 +233,10 @@ def evaluate(
     counterfact: Annotated[Optional[Path], typer.Option(help="CounterFact. By default the project's own edits.")] = None,
     zsre: Annotated[Optional[Path], typer.Option(help="ZsRE. By default the project's own edits.")] = None,
     text: Annotated[Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")] = None,
+    facts: Annotated[
+        Optional[Path],
+        typer.Option(help="Facts for longcontext, one a line, a tab before the answer. By default those that ship."),
+    ] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first cases only.", min=1)] = None,
     baselines: Annotated[int, typer.Option(help="Cases for EasyEdit's own methods, at most.", min=1)] = 10,
     dtype: Annotated[DtypeName, typer.Option(help="Decoder dtype.")] = "float32",
@@ -245,7 +249,7 @@ def evaluate(
 
     if name not in (*NAMES, "all"):
         raise typer.BadParameter(f"no evaluation {name!r}; there are {', '.join(NAMES)} and all", param_hint="NAME")
-    context = Context(hparams, counterfact, zsre, text, out, limit, baselines, dtype, device, seed)
+    context = Context(hparams, counterfact, zsre, text, facts, out, limit, baselines, dtype, device, seed)
     for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:
         typer.echo(f"{evaluation.name}: {evaluation.title}")
         evaluation.run(context, out / evaluation.name)

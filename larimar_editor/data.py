@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -26,6 +26,8 @@ class Edit:
         rephrase_prompts: other wordings of ``prompt``; the edit should hold for them.
         locality_prompts: neighbours that must not change.
         locality_ground_truth: their true answers, one each.
+        portability_prompts: questions whose answer follows from the edit.
+        portability_ground_truth: those answers, one each.
         case_id: number in the file.
     """
 
@@ -36,7 +38,14 @@ class Edit:
     rephrase_prompts: tuple[str, ...] = ()
     locality_prompts: tuple[str, ...] = ()
     locality_ground_truth: tuple[str, ...] = ()
+    portability_prompts: tuple[str, ...] = ()
+    portability_ground_truth: tuple[str, ...] = ()
     case_id: int = field(default=0, compare=False)
+
+    @classmethod
+    def from_dict(cls, values: Mapping) -> Edit:
+        """The inverse of `dataclasses.asdict`, after JSON made lists of its tuples."""
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
 def load_edits(path: str | Path | None = None, limit: int | None = None) -> list[Edit]:
@@ -69,6 +78,12 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
 
 
 def _read(record: Mapping, number: int) -> Edit:
+    edit = _edit(record, number)
+    prompts, answers = _portability(record)
+    return replace(edit, portability_prompts=prompts, portability_ground_truth=answers)
+
+
+def _edit(record: Mapping, number: int) -> Edit:
     if "requested_rewrite" in record:  # ROME
         rewrite = record["requested_rewrite"]
         neighbours = tuple(record.get("neighborhood_prompts", ()))
@@ -104,6 +119,22 @@ def _read(record: Mapping, number: int) -> Edit:
         locality_ground_truth=_several(record.get("locality_ground_truth")),
         case_id=record.get("case_id", number),
     )
+
+
+def _portability(record: Mapping) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Questions and answers: ours; ``New Question`` of EasyEdit's CounterFact and ZsRE; KnowEdit's lists by kind."""
+    given = record.get("portability")
+    if given is None:
+        return _several(record.get("portability_prompt")), _several(record.get("portability_ground_truth"))
+    if "New Question" in given:
+        return (given["New Question"],), (given["New Answer"],)
+    asked = [each for kind in given.values() for each in kind]
+    return tuple(each["prompt"] for each in asked), tuple(_first(each["ground_truth"]) for each in asked)
+
+
+def _first(value: str | list) -> str:
+    """KnowEdit nests an answer and its aliases in lists; the first is taken."""
+    return value if isinstance(value, str) else _first(value[0])
 
 
 def _several(value: str | list[str] | None) -> tuple[str, ...]:

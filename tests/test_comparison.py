@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from larimar_editor.cli import app
-from larimar_editor.data import load_edits
-from larimar_editor.easyedit.comparison import Job, summarise
+from larimar_editor.easyedit.comparison import summarise
+from larimar_editor.easyedit.jobs import Job
 from larimar_editor.evaluation.report import markdown, write_comparison
 
 
@@ -25,13 +25,13 @@ def record(seconds, rewrite=1.0, **post):
 
 
 def job(tmp_path, records):
-    job = Job("ROME", "h.yaml", load_edits(limit=3), str(tmp_path), ".")
+    job = Job("larimar_editor.easyedit.single", "ROME", "h.yaml", [{}, {}, {}], str(tmp_path))
     job.records.write_text("".join(json.dumps(r) + "\n" for r in records))
     return job
 
 
 def test_the_median_leaves_the_first_edit_out(tmp_path):
-    row = summarise(job(tmp_path, [record(9.0), record(1.0, 0.0, rephrase_acc=0.5), record(3.0), record(2.0, locality_acc=0.75)]))
+    row = summarise([record(9.0), record(1.0, 0.0, rephrase_acc=0.5), record(3.0), record(2.0, locality_acc=0.75)])
     assert row["seconds_first_edit"] == 9.0 and row["seconds_per_edit"] == np.median([1.0, 3.0, 2.0])
     assert row["rewrite_acc"] == 0.75 and row["rephrase_acc"] == 0.5 and row["locality_acc"] == 0.75
     assert row["peak_memory_mb"] == 90 and row["pre_rewrite_acc"] == 0.25 and row["edits"] == 4
@@ -49,7 +49,7 @@ def test_a_torn_last_record_is_not_counted(tmp_path):
 
 
 def test_the_report_is_written_in_every_format(tmp_path):
-    rows = [summarise(job(tmp_path, [record(9.0), record(s)])) | {"method": m} for m, s in (("LARIMAR", 0.1), ("ROME", 30.0))]
+    rows = [summarise([record(9.0), record(s)]) | {"method": m} for m, s in (("LARIMAR", 0.1), ("ROME", 30.0))]
     table = write_comparison(rows, tmp_path, {"edits": 2})
     assert "| LARIMAR | 2 | 1.000 | – | – | 0.100 | 9.000 | 90.000 |" in table
     saved = json.loads((tmp_path / "comparison.json").read_text())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from larimar_editor.data import Edit
@@ -21,39 +23,34 @@ class Probe:
 
     def before(self, model, edit: Edit) -> None:
         """Score the model before the edit."""
-        self.edit, self.base, self.edited = edit, self._scores(model, edit), None
+        self.edit, self.base, self.edited = edit, scores(model, self.tokenizer, pairs_of(edit)), None
 
     def after(self, model) -> None:
         """Score the edited model."""
-        self.edited = self._scores(model, self.edit)
+        self.edited = scores(model, self.tokenizer, pairs_of(self.edit))
 
     def record(self) -> dict:
         """The record of the edit that was scored last."""
         return record_of(self.edit, self.edited, self.base)
 
-    def _scores(self, model, edit: Edit) -> list[TargetScore]:
-        pairs = pairs_of(edit)
-        if isinstance(model, LarimarForCausalLM):
-            return target_scores(model, pairs)
-        # One by one: GRACE looks at one place of the input, the prompt's last token, the same in all rows of a batch.
-        return [score_pairs(self.tokenizer, [pair], lambda *given: _logits(model, *given))[0] for pair in pairs]
+
+def scores(model, tokenizer, pairs: Sequence[tuple[str, str]]) -> list[TargetScore]:
+    """Scores of targets after prompts, under a model of any of EasyEdit's methods."""
+    if isinstance(model, LarimarForCausalLM) and pairs:
+        return target_scores(model, pairs)
+    # One by one: GRACE looks at one place of the input, the prompt's last token, the same in all rows of a batch.
+    return [score_pairs(tokenizer, [pair], lambda *given: _logits(model, *given))[0] for pair in pairs]
 
 
 def _logits(model, ids: torch.Tensor, mask: torch.Tensor, counts: list[int]) -> torch.Tensor:
-    inner = getattr(model, "model", model) if _is_grace(model) else model
-    if _is_grace(model):
+    grace = type(model).__name__ == "GRACE"
+    inner = model.model if grace else model
+    if grace:
         _layer(model).key_id = ids.shape[1] - counts[0] - 1
     device = next(inner.parameters()).device
     return inner(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
 
 
-def _is_grace(model) -> bool:
-    return type(model).__name__ == "GRACE"
-
-
 def _layer(grace):
     """GRACE's adapter: ``grace.layer`` is its place, such as ``model.layers[4].mlp.down_proj.weight``, without ``.weight``."""
-    module = grace.model
-    for part in grace.layer.replace("[", ".").replace("]", "").split("."):
-        module = module[int(part)] if part.isdigit() else getattr(module, part)
-    return module
+    return grace.model.get_submodule(grace.layer.replace("[", ".").replace("]", ""))

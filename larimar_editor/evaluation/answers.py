@@ -8,26 +8,24 @@ from collections.abc import Sequence
 
 import torch
 
-from larimar_editor.modeling import LarimarForCausalLM
-
 
 @torch.no_grad()
-def answers(
-    model: LarimarForCausalLM, prompts: Sequence[str], max_new_tokens: int = 12, batch: int = 32, **sampling
-) -> list[str]:
+def answers(model, prompts: Sequence[str], max_new_tokens: int = 12, batch: int = 32, tokenizer=None, **sampling) -> list[str]:
     """Text that the model generates after each prompt; greedy unless ``sampling`` says otherwise.
 
     Args:
-        model: reads its own memory; the prompt is the query.
+        model: a causal language model. A Larimar reads its own memory; the prompt is the query.
         prompts: one text each.
         max_new_tokens: length of an answer.
+        tokenizer: the model's; a Larimar has it.
         sampling: passed to `generate`.
     """
-    tokenizer, found = model.tokenizer, []
+    tokenizer, found = tokenizer or model.tokenizer, []
+    device = next(model.parameters()).device
     options = {"do_sample": False, "max_new_tokens": max_new_tokens, "pad_token_id": tokenizer.pad_token_id} | sampling
     for start in range(0, len(prompts), batch):
-        inputs = tokenizer(list(prompts[start : start + batch]), return_tensors="pt", padding=True, padding_side="left")
-        inputs = inputs.to(model.device)
+        part = list(prompts[start : start + batch])
+        inputs = tokenizer(part, return_tensors="pt", padding=True, padding_side="left").to(device)
         made = model.generate(**inputs, **options)[:, inputs.input_ids.shape[1] :]
         found += tokenizer.batch_decode(made, skip_special_tokens=True)
     return found

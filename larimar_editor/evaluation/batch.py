@@ -10,17 +10,20 @@ from larimar_editor.evaluation.context import Context, cases_of
 from larimar_editor.evaluation.evaluation import Column, Evaluation
 from larimar_editor.evaluation.many_edits import score_many_edits
 from larimar_editor.evaluation.records import Condition
-from larimar_editor.evaluation.sequential import last_of_each_prompt
+from larimar_editor.evaluation.sequential import last_of_each_prompt, method_conditions
 
 SIZES = (1, 4, 16, 64, 256, 512, 1024, 2048, 4096)
 ROWS = (128, 512)
+METHODS = ("MEMIT", "ROME")
 ASKED = 128  # of a block, evenly spread: asking takes longer than writing
 
 
 def _conditions(context: Context) -> list[Condition]:
     edits = last_of_each_prompt(context.counterfact_edits)
-    sizes = [size for size in SIZES if size <= len(edits)]
-    return [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
+    few = edits[: context.baseline_cases]
+    sizes = sorted({size for size in SIZES if size <= len(edits)} | {len(few)})
+    own = [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
+    return own + method_conditions(context, few, METHODS, together=True)
 
 
 def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
@@ -36,13 +39,13 @@ def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
     from larimar_editor.evaluation.report import line_plot
 
-    lines = {
-        f"{header}, K = {memory}": [
-            (row["settings"]["facts"], row[key]) for row in rows if row["settings"]["memory_rows"] == memory and row[key]
-        ]
-        for key, header in (("rewrite", "rewrite"), ("rephrase", "paraphrase"), ("neighbourhood", "neighbourhood"))
-        for memory in ROWS
-    }
+    lines: dict[str, list] = {}
+    for key, header in (("rewrite", "rewrite"), ("rephrase", "paraphrase"), ("neighbourhood", "neighbourhood")):
+        for row in rows:
+            settings = row["settings"]
+            label = settings.get("method") or f"K = {settings['memory_rows']}"
+            if row[key]:
+                lines.setdefault(f"{header}, {label}", []).append((settings["facts"], row[key]))
     line_plot(lines, path, "facts written at once (N)", "share of the answer's tokens", log=True)
 
 
@@ -56,5 +59,6 @@ EVALUATION = Evaluation(
         Column("neighbourhood", "Neighbours as before", lambda record: record.get("neighbourhood")),
     ),
     _plot,
-    note=f"Of a block up to {2 * ASKED - 1} facts are asked for, evenly spread.",
+    note=f"Of a block up to {2 * ASKED - 1} facts are asked for, evenly spread. EasyEdit's methods get the first cases only; "
+    "ROME edits those of a block one after the other.",
 )

@@ -24,6 +24,7 @@ class Context:
         hparams: Larimar's YAML file.
         counterfact, zsre: data files; the project's own edits where None.
         text: plain text for perplexity; the sentences that ship where None.
+        facts: for reads from long contexts; the invented ones that ship where None.
         out: folder of all evaluations; what EasyEdit's methods did is kept in ``easyedit`` there, once for all.
         limit: cases at most.
         baseline_cases: cases at most for EasyEdit's methods, which take seconds each.
@@ -36,6 +37,7 @@ class Context:
     counterfact: Path | None = None
     zsre: Path | None = None
     text: Path | None = None
+    facts: Path | None = None
     out: Path = Path("results/eval")
     limit: int | None = None
     baseline_cases: int = 10
@@ -88,6 +90,7 @@ class Context:
             "counterfact": _source(self.counterfact),
             "zsre": _source(self.zsre),
             "text": str(self.text or SENTENCES.name),
+            "facts": str(self.facts or "the project's own"),
             "limit": self.limit,
             "baseline_cases": self.baseline_cases,
             "dtype": self.dtype,

@@ -66,6 +66,7 @@ ACCURACY = (
     Column("paraphrase", "Paraphrase", _first("rephrase", "accuracy"), 100),
     Column("neighbourhood", "Neighbourhood", _all("neighbourhood", "accuracy"), 100),
 )
+PORTABILITY = Column("portability", "Portability", _all("portability", "accuracy"), 100)
 UNCHANGED = Column("same", "Neighbours as before", _all("neighbourhood", "same"), 100)
 
 
@@ -88,8 +89,8 @@ EVALUATION = Evaluation(
     "counterfact",
     "Single edits: P(new) against P(old), one fact in memory",
     _conditions,
-    (*S_AND_M, *ACCURACY[:2], UNCHANGED),
+    (*S_AND_M, *ACCURACY[:2], UNCHANGED, PORTABILITY),
     note="S: share of cases; M: mean of the difference of probabilities, each the geometric mean over the target's tokens. "
     "Further wordings in memory are the data's where there are any, else the prompt after an opener; the first rephrasing is "
-    "asked.",
+    "asked. Portability: share of the answer's tokens, where the data have such questions.",
 )

@@ -35,6 +35,7 @@ NAMES = (
     "robustness",
     "rephrase",
     "perplexity",
+    "stream",
 )
 
 

@@ -10,6 +10,7 @@ from larimar_editor.evaluation.answers import answers, recalled
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.evaluation import Column, Evaluation
 from larimar_editor.evaluation.many_edits import write_all
+from larimar_editor.evaluation.prompted import prompted_conditions
 from larimar_editor.evaluation.records import Condition
 from larimar_editor.evaluation.sequential import last_of_each_prompt
 
@@ -21,9 +22,9 @@ OTHERS = 16  # of the N - 1 others, asked for in each trial
 def _conditions(context: Context) -> list[Condition]:
     edits = last_of_each_prompt(context.counterfact_edits)
     rows = max(1, min(ROWS, len(edits) // 2))
-    return [
-        _condition(context, edits, rows, count, name) for count, name in ((1, "N = 1"), (rows, "N = K"), (2 * rows, "N = 2K"))
-    ]
+    sizes = ((1, "N = 1"), (rows, "N = K"), (2 * rows, "N = 2K"))
+    own = [_condition(context, edits, rows, count, name) for count, name in sizes]
+    return own + prompted_conditions(context, edits, TRIALS)
 
 
 def _condition(context: Context, edits: Sequence[Edit], rows: int, count: int, name: str) -> Condition:
@@ -71,10 +72,11 @@ EVALUATION = Evaluation(
     (
         Column("before", "Fact, before", lambda record: record["before"]),
         Column("forgotten", "Forgotten", lambda record: record["forgotten"]),
-        Column("unknown", 'Forgotten, "unknown" in its place', lambda record: record["unknown"]),
+        Column("unknown", 'Forgotten, "unknown" in its place', lambda record: record.get("unknown")),
         Column("retained_before", "Others, before", lambda record: record.get("retained_before")),
         Column("retained", "Retained", lambda record: record.get("retained")),
     ),
     note=f"Recall: the target's words stand in the greedy answer. K is {ROWS}, or half the cases where there are fewer. Up to "
-    f"{OTHERS} others are asked for in each of up to {TRIALS} trials. The in-context baseline with its prompt is not here yet.",
+    f"{OTHERS} others are asked for in each of up to {TRIALS} trials. The baseline has the paper's prompt, on the same base "
+    'model: half of its facts are marked as unknown; "before" is with none marked.',
 )

@@ -20,36 +20,73 @@ ADDRESSINGS = ("gaussian", "pseudoinverse")
 
 def _conditions(context: Context) -> list[Condition]:
     facts = facts_in_wordings(min(FACTS, context.limit or FACTS), context.seed)
-    writes = [(prompt, fact["target_new"]) for fact in facts for prompt in [fact["prompt"], *fact["rephrase_prompt"]][:WORDINGS]]
-    random.Random(context.seed).shuffle(writes)
-    counts = sorted({round(share * len(writes)) for share in SHARES})
-    return [_condition(context, facts, writes[:count], addressing) for addressing in ADDRESSINGS for count in counts]
+    few = facts[: context.baseline_cases]
+    found = [
+        _condition(context, chosen, writes, addressing)
+        for chosen in ([facts, few] if len(few) < len(facts) else [facts])
+        for addressing in ADDRESSINGS
+        for writes in _growing(chosen, context.seed)
+    ]
+    return found + _grace(context, few)
 
 
-def _condition(context: Context, facts: Sequence[Mapping], writes: Sequence[tuple[str, str]], addressing: str) -> Condition:
+def _growing(facts: Sequence[Mapping], seed: int) -> list[list[dict]]:
+    """Writes, in each of which those before are the first."""
+    writes = [
+        {"prompt": prompt, "target_new": fact["target_new"], "subject": fact["subject"], "ground_truth": ""}
+        for fact in facts
+        for prompt in [fact["prompt"], *fact["rephrase_prompt"]][:WORDINGS]
+    ]
+    random.Random(seed).shuffle(writes)
+    return [writes[:count] for count in sorted({round(share * len(writes)) for share in SHARES})]
+
+
+def _grace(context: Context, facts: Sequence[Mapping]) -> list[Condition]:
+    from larimar_editor.easyedit.conditions import methods_at_hand, run_trials
+    from larimar_editor.easyedit.trials import Stage, Trial
+
+    growing = _growing(facts, context.seed)
+    new = [after[len(before) :] for before, after in zip([[], *growing], growing)]
+    asked = [fact["rephrase_prompt"][-1] for fact in facts]
+    trial = Trial([Stage([[write] for write in writes], generated=asked) for writes in new])
+
+    def condition(method: str, stage: int, count: int) -> Condition:
+        score = lambda cases: _records(run_trials(context, method, [trial])[0][stage]["said"], cases)
+        return _named(method, facts, count, score)
+
+    return [condition(method, i, len(growing[i])) for method in methods_at_hand(context, ["GRACE"]) for i in range(len(growing))]
+
+
+def _named(who: str, facts: Sequence[Mapping], writes: int, score) -> Condition:
+    settings = {"who": f"{who}, {len(facts)} facts", "writes": writes}
+    cases = {str(place): fact for place, fact in enumerate(facts)}
+    return Condition(f"{who}, {writes} writes to {len(facts)} facts", cases, score, batch=0, settings=settings)
+
+
+def _records(said: Sequence[str], facts: Sequence[Mapping]) -> list[dict]:
+    return [{"f1": f1(text, fact["target_new"])} for text, fact in zip(said, facts, strict=True)]
+
+
+def _condition(context: Context, facts: Sequence[Mapping], writes: Sequence[Mapping], addressing: str) -> Condition:
     def score(cases: Sequence[Mapping]) -> list[dict]:
         model = context.larimar(addressing=addressing, memory_rows=WORDINGS * len(facts))
         before = model.edited_state
         try:
-            for prompt, target in writes:
-                model.write([{"prompt": prompt, "target_new": target}])
-            said = answers(model, [fact["rephrase_prompt"][-1] for fact in cases])
+            for write in writes:
+                model.write([{key: write[key] for key in ("prompt", "target_new")}])
+            return _records(answers(model, [fact["rephrase_prompt"][-1] for fact in cases]), cases)
         finally:
             model.edited_state = before
-        return [{"f1": f1(text, fact["target_new"])} for text, fact in zip(said, cases, strict=True)]
 
-    settings = {"addressing": addressing, "writes": len(writes)}
-    cases = {str(place): fact for place, fact in enumerate(facts)}
-    return Condition(f"{addressing}, {len(writes)} writes to {len(facts)} facts", cases, score, batch=0, settings=settings)
+    return _named(addressing, facts, len(writes), score)
 
 
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
     from larimar_editor.evaluation.report import line_plot
 
-    lines = {
-        addressing: [(row["settings"]["writes"], row["f1"]) for row in rows if row["settings"]["addressing"] == addressing]
-        for addressing in ADDRESSINGS
-    }
+    lines: dict[str, list] = {}
+    for row in rows:
+        lines.setdefault(row["settings"]["who"], []).append((row["settings"]["writes"], row["f1"]))
     line_plot(lines, path, "writes", "F1 on unseen wordings")
 
 
@@ -60,6 +97,6 @@ EVALUATION = Evaluation(
     (Column("f1", "F1 of the generated answer", lambda record: record["f1"]),),
     _plot,
     note=f"Up to {FACTS} made-up facts, {WORDINGS} wordings of each written one by one, one asked that never is; by relation "
-    "templates of the project's own, which the shipped checkpoint was trained with. The paper's facts are ZsRE's; GRACE's "
-    "curve is not here yet.",
+    "templates of the project's own, which the shipped checkpoint was trained with. The paper's facts are ZsRE's. GRACE gets the "
+    "first facts only; a Larimar curve has the same ones.",
 )

@@ -14,6 +14,8 @@ from larimar_editor.evaluation.records import Condition
 
 WORDINGS, SAMPLES = 4, 5
 EMPTY = "unknown"
+SAMPLING = {"do_sample": True, "top_p": 0.95, "temperature": 1.0}
+METHODS = ("ROME", "MEMIT")
 OPENERS = ("It is known that", "As everyone knows,", "According to the records,", "In fact,")
 
 
@@ -24,13 +26,46 @@ def attacks(edit: Edit) -> list[str]:
 
 def _conditions(context: Context) -> list[Condition]:
     edits = context.counterfact_edits
+    few = edits[: context.baseline_cases]
 
-    def score(written: str):
-        return lambda cases: _score(context, cases, edits, written)
+    def row(name: str, written: str, chosen: Sequence[Edit]) -> Condition:
+        return Condition(name, cases_of(chosen), lambda cases: _score(context, cases, edits, written), batch=4)
 
-    cases = cases_of(edits)
-    rows = {"base model": "nothing", "Larimar, single": "single", f"Larimar, batch of {len(edits)}": "batch"}
-    return [Condition(name, cases, score(written), batch=4) for name, written in rows.items()]
+    found = [row("base model", "nothing", edits), row("Larimar, single", "single", edits)]
+    found.append(row(f"Larimar, batch of {len(edits)}", "batch", edits))
+    if len(few) < len(edits):
+        found.append(row(f"Larimar, single, the first {len(few)}", "single", few))
+    return found + _methods(context, few)
+
+
+def _methods(context: Context, edits: Sequence[Edit]) -> list[Condition]:
+    """EasyEdit's methods with the same answer for a target."""
+    from larimar_editor.easyedit.conditions import methods_at_hand, run_trials
+    from larimar_editor.easyedit.trials import Stage, Trial, request
+
+    def trial(edit: Edit) -> Trial:
+        attacked = Stage([[request(edit, EMPTY)]], (), _attempts(edit), SAMPLING)
+        return Trial([Stage(generated=[edit.prompt]), attacked], context.seed + edit.case_id)
+
+    def score(method: str):
+        return lambda cases: [
+            _record(edit, known["said"][0], attacked["said"])
+            for edit, (known, attacked) in zip(cases, run_trials(context, method, list(map(trial, cases))), strict=True)
+        ]
+
+    return [
+        Condition(f"{method}, single", cases_of(edits), score(method), batch=0, settings={"method": method})
+        for method in methods_at_hand(context, METHODS)
+    ]
+
+
+def _attempts(edit: Edit) -> list[str]:
+    return [prompt for prompt in attacks(edit) for _ in range(SAMPLES)]
+
+
+def _record(edit: Edit, known: str, said: Sequence[str]) -> dict:
+    leaked = max(recalled(text, edit.ground_truth) for text in said)
+    return {"known": recalled(known, edit.ground_truth), "leaked": leaked}
 
 
 def _score(context: Context, cases: Sequence[Edit], edits: Sequence[Edit], written: str) -> list[dict]:
@@ -38,15 +73,12 @@ def _score(context: Context, cases: Sequence[Edit], edits: Sequence[Edit], writt
     before, records = model.edited_state, []
     try:
         for edit in cases:
-            known = recalled(answers(model, [edit.prompt])[0], edit.ground_truth)
+            known = answers(model, [edit.prompt])[0]
             if written != "nothing":
                 model.write([{"prompt": e.prompt, "target_new": EMPTY} for e in (edits if written == "batch" else [edit])])
             torch.manual_seed(context.seed + edit.case_id)  # the same whether or not the run was interrupted
-            prompts = [prompt for prompt in attacks(edit) for _ in range(SAMPLES)]
-            said = answers(model, prompts, do_sample=True, top_p=0.95, temperature=1.0)
+            records.append(_record(edit, known, answers(model, _attempts(edit), **SAMPLING)))
             model.edited_state = before
-            leaked = max(recalled(text, edit.ground_truth) for text in said)
-            records.append({"known": known, "leaked": leaked})
     finally:
         model.edited_state = before
     return records
@@ -61,6 +93,6 @@ EVALUATION = Evaluation(
         Column("known_success", "Of facts that the base model knows", lambda r: r["leaked"] if r["known"] else None, 100),
     ),
     note=f'"{EMPTY}" is written as the answer; success is the true answer\'s words in any of {WORDINGS * SAMPLES} sampled '
-    "answers. Wordings are the data's, then the prompt after an opener. ROME and MEMIT adapted to an empty target are "
-    "not here yet.",
+    "answers. Wordings are the data's, then the prompt after an opener. ROME and MEMIT get the same target, through EasyEdit, "
+    "and the first cases only.",
 )

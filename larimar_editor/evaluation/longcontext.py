@@ -23,6 +23,26 @@ CHUNK = 16  # facts of one memory, the episode length of training
 ASKED = 32  # evenly spread
 
 
+def read_facts(path: Path) -> list[dict]:
+    """Facts of a file: JSON as the one that ships, or plain text with a fact a line, a tab between prompt and answer.
+
+    Raises:
+        ValueError: a line without a tab, or no fact; the message names it.
+    """
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        return json.loads(text)
+    facts = []
+    for number, line in enumerate(text.splitlines(), 1):
+        prompt, tab, target = line.strip().partition("\t")
+        if line.strip() and not tab:
+            raise ValueError(f"{path}, line {number}: no tab between prompt and answer")
+        facts += [{"prompt": prompt, "target_new": target}] if tab else []
+    if not facts:
+        raise ValueError(f"{path} holds no fact")
+    return facts
+
+
 def read_recursively(keys: Tensor, values: Tensor, queries: Tensor, chunk: int = CHUNK) -> Tensor:
     """Write chunks of facts to memories of their own, read each, write what was read to memories again, until one is left.
 
@@ -55,10 +75,10 @@ def _read_one(keys: Tensor, values: Tensor, query: Tensor, chunk: int) -> Tensor
 
 
 def _conditions(context: Context) -> list[Condition]:
-    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    facts = read_facts(context.facts or FACTS)
     found = []
-    asked = min(ASKED, context.limit or ASKED)
-    for count in SIZES:
+    for count in [size for size in SIZES if size <= len(facts)] or [len(facts)]:
+        asked = min(ASKED, context.limit or ASKED, count)
         cases = {str(place): facts[place] for place in range(0, count, count // asked)}
         for name, score in (("Larimar", _recursive), ("facts in the context", _in_context)):
             settings = {"facts": count, "chunk": CHUNK}
@@ -116,8 +136,8 @@ EVALUATION = Evaluation(
         Column("accuracy", "Accuracy of its tokens", lambda record: record["accuracy"]),
         Column("tokens", "Key/value tokens of the decoder", lambda record: record["tokens"]),
     ),
-    note=f"256 invented facts that ship; memories of {CHUNK}; about {ASKED} of a size are asked, evenly spread. Keys of a "
-    "successor memory are those that the readouts were addressed with. The in-context rows have no worked examples (the "
-    "paper's have three). Relation templates are the project's own, which the shipped checkpoint was trained with; names "
-    "and answers are of another seed.",
+    note=f"256 invented facts that ship, unless a file of facts is given; memories of {CHUNK}; about {ASKED} of a size are asked, "
+    "evenly spread. Keys of a successor memory are those that the readouts were addressed with. The in-context rows have no "
+    "worked examples (the paper's have three). Relation templates of the shipped facts are the project's own, which the shipped "
+    "checkpoint was trained with; names and answers are of another seed.",
 )

@@ -64,25 +64,28 @@ def score_many_edits(
     return records
 
 
+def asked_of(edit: Edit) -> dict[str, tuple[str, str]]:
+    """Prompt and answer of what is asked: the prompt, the first rephrasing and the first neighbour, where there are such."""
+    asked = [("rewrite", edit.prompt, edit.target_new)]
+    asked += [("rephrase", prompt, edit.target_new) for prompt in edit.rephrase_prompts[:1]]
+    asked += [("neighbourhood", *pair) for pair in zip(edit.locality_prompts[:1], edit.locality_ground_truth)]
+    return {name: (prompt, target) for name, prompt, target in asked}
+
+
 def _ask(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
-    pairs = {
-        "rewrite": [(edit, edit.prompt, edit.target_new) for edit in edits],
-        "rephrase": [(edit, prompt, edit.target_new) for edit in edits for prompt in edit.rephrase_prompts[:1]],
-        "neighbourhood": [
-            (edit, *pair) for edit in edits for pair in list(zip(edit.locality_prompts, edit.locality_ground_truth))[:1]
-        ],
-    }
     records = {edit.prompt: {"case_id": edit.case_id} for edit in edits}
-    for name, part in pairs.items():
+    for name in _SUMMARY:
+        part = [(edit.prompt, asked_of(edit)[name]) for edit in edits if name in asked_of(edit)]
         if not part:
             continue
-        scores = target_scores(model, [pair for _, *pair in part])
+        pairs = [pair for _, pair in part]
+        scores = target_scores(model, pairs)
         values = [score.accuracy for score in scores]
         if name == "neighbourhood":
-            plain = target_scores(model, [pair for _, *pair in part], Reading.nothing(len(part), model.config.latent_size))
+            plain = target_scores(model, pairs, Reading.nothing(len(pairs), model.config.latent_size))
             values = [fmean(map(operator.eq, one.predicted, other.predicted)) for one, other in zip(scores, plain)]
-        for (edit, *_), value in zip(part, values):
-            records[edit.prompt][name] = value
+        for (prompt, _), value in zip(part, values):
+            records[prompt][name] = value
     return list(records.values())
 
 

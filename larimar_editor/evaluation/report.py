@@ -14,6 +14,7 @@ COMPARISON_COLUMNS = {
     "rewrite_acc": "Rewrite acc.",
     "rephrase_acc": "Rephrase acc.",
     "locality_acc": "Locality",
+    "portability_acc": "Portability",
     "seconds_per_edit": "Seconds per edit (median)",
     "seconds_first_edit": "First edit (s)",
     "peak_memory_mb": "Peak memory (MiB)",

@@ -12,6 +12,7 @@ from larimar_editor.evaluation.many_edits import score_many_edits
 from larimar_editor.evaluation.records import Condition
 
 EDITS = 1000
+METHODS = ("ROME", "MEMIT", "GRACE")
 
 
 def last_of_each_prompt(edits: Sequence[Edit]) -> list[Edit]:
@@ -21,24 +22,48 @@ def last_of_each_prompt(edits: Sequence[Edit]) -> list[Edit]:
 
 def _conditions(context: Context) -> list[Condition]:
     edits = last_of_each_prompt(context.zsre_edits[:EDITS])
-    rows = max(1, len(edits))
-
-    def score(cases: Sequence[Edit]) -> list[dict]:
-        model = context.larimar(memory_rows=rows)
-        said: list[str] = []
-        records = score_many_edits(
-            model, cases, sequentially=True, progress=False, asked=lambda: said.extend(answers(model, [e.prompt for e in cases]))
-        )
-        return [record | {"f1": f1(text, edit.target_new)} for record, text, edit in zip(records, said, cases, strict=True)]
+    few = edits[: context.baseline_cases]
 
     def base(cases: Sequence[Edit]) -> list[dict]:
-        model = context.larimar(memory_rows=rows)
-        return [{"f1": f1(text, edit.target_new)} for text, edit in zip(answers(model, [e.prompt for e in cases]), cases)]
+        return [{"f1": score} for score in _f1(context.larimar(memory_rows=len(edits)), cases)]
 
+    blocks = [edits] + [few] * (len(few) < len(edits))
+    found = [Condition("base model", cases_of(edits), base, batch=32), *(_larimar(context, block) for block in blocks)]
+    return found + method_conditions(context, few, METHODS)
+
+
+def _larimar(context: Context, edits: Sequence[Edit]) -> Condition:
+    rows = len(edits)
+
+    def score(cases: Sequence[Edit]) -> list[dict]:
+        model, said = context.larimar(memory_rows=rows), []
+        asked = lambda: said.extend(_f1(model, cases))
+        records = score_many_edits(model, cases, sequentially=True, progress=False, asked=asked)
+        return [record | {"f1": value} for record, value in zip(records, said, strict=True)]
+
+    settings = {"memory_rows": rows, "edits": rows}
+    return Condition(f"Larimar, {rows} edits, K = {rows}", cases_of(edits), score, batch=0, settings=settings)
+
+
+def method_conditions(context: Context, edits: Sequence[Edit], methods: Sequence[str], together: bool = False) -> list[Condition]:
+    """EasyEdit's methods on the same edits, one after the other or in one block."""
+    from larimar_editor.easyedit.conditions import methods_at_hand, run_trials
+    from larimar_editor.easyedit.trials import Trial, records_of, stage_of
+
+    def score(method: str):
+        trial = Trial([stage_of(edits, together)], context.seed)
+        return lambda cases: records_of(run_trials(context, method, [trial])[0][0], edits)
+
+    how = "edits in one block" if together else "edits"
     return [
-        Condition("base model", cases_of(edits), base, batch=32),
-        Condition(f"Larimar, K = {rows}", cases_of(edits), score, batch=0, settings={"memory_rows": rows}),
+        Condition(f"{method}, {len(edits)} {how}", cases_of(edits), score(method), 0, {"method": method, "facts": len(edits)})
+        for method in methods_at_hand(context, methods)
     ]
+
+
+def _f1(model, edits: Sequence[Edit]) -> list[float]:
+    said = answers(model, [edit.prompt for edit in edits])
+    return [f1(text, edit.target_new) for text, edit in zip(said, edits, strict=True)]
 
 
 EVALUATION = Evaluation(
@@ -49,6 +74,8 @@ EVALUATION = Evaluation(
         Column("retention", "Retention (F1 of the generated answer)", lambda record: record.get("f1")),
         Column("rewrite", "Accuracy, teacher-forced", lambda record: record.get("rewrite")),
         Column("rephrase", "Accuracy of a rephrasing", lambda record: record.get("rephrase")),
+        Column("neighbourhood", "Neighbour as before", lambda record: record.get("neighbourhood")),
     ),
-    note="K is the number of edits, as in the paper. F1 is over words of the greedy answer, cut to the target's length.",
+    note="K is the number of edits, as in the paper. F1 is over words of the greedy answer, cut to the target's length. "
+    "EasyEdit's methods get the first cases only, each takes seconds; a Larimar row has the same ones.",
 )

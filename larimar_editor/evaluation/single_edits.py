@@ -114,7 +114,8 @@ def score_single_edits(
         ``accuracy``, ``success`` (P(target_new) > P(ground_truth)) and ``magnitude`` (P(target_new) - P(ground_truth)), with
         ``base_...`` for the model before the edit; ``neighbourhood``, a list of ``in_scope``, ``same`` (share of the answer's
         tokens for which the model says what it said before), ``accuracy`` (of the true answer's tokens), and ``success`` and
-        ``magnitude`` the other way round: P(ground truth) against P(target_new).
+        ``magnitude`` the other way round: P(ground truth) against P(target_new); ``portability``, a list of ``in_scope``,
+        ``accuracy`` and ``base_accuracy``.
     """
     records = []
     bar = tqdm(total=len(edits), desc="single edits", unit="edit", disable=not progress)
@@ -156,7 +157,8 @@ def pairs_of(edit: Edit) -> list[tuple[str, str]]:
         (prompt, target) for prompt in (edit.prompt, *edit.rephrase_prompts) for target in (edit.target_new, edit.ground_truth)
     ]
     neighbours = zip(edit.locality_prompts, edit.locality_ground_truth)
-    return asked + [(prompt, target) for prompt, truth in neighbours for target in (truth, edit.target_new)]
+    asked += [(prompt, target) for prompt, truth in neighbours for target in (truth, edit.target_new)]
+    return asked + list(zip(edit.portability_prompts, edit.portability_ground_truth))
 
 
 def _record(edit: Edit, edited, base) -> dict:
@@ -169,7 +171,12 @@ def _record(edit: Edit, edited, base) -> dict:
         (after, in_scope), (new, _), before, _ = next(edited), next(edited), next(base), next(base)
         same = float(np.mean([a == b for a, b in zip(after.predicted, before.predicted, strict=True)]))
         neighbourhood.append({"in_scope": in_scope, "same": same} | _against(after, new, ""))
-    return {"case_id": edit.case_id, "rewrite": asked[:1], "rephrase": asked[1:], "neighbourhood": neighbourhood}
+    record = {"case_id": edit.case_id, "rewrite": asked[:1], "rephrase": asked[1:], "neighbourhood": neighbourhood}
+    return record | {"portability": [_followed(*next(edited), next(base)) for _ in edit.portability_prompts]}
+
+
+def _followed(after: TargetScore, in_scope: bool, before: TargetScore) -> dict:
+    return {"in_scope": in_scope, "accuracy": after.accuracy, "base_accuracy": before.accuracy}
 
 
 def _against(new: TargetScore, old: TargetScore, prefix: str) -> dict:
@@ -181,10 +188,10 @@ def _against(new: TargetScore, old: TargetScore, prefix: str) -> dict:
 
 
 def summarise(records: Sequence[dict]) -> dict:
-    """Means over the records: of the written prompts, the rephrasings by their place, and the neighbourhood; S is
+    """Means over the records: of the written prompts, rephrasings by their place, neighbourhood and portability; S is
     ``success``, M is ``magnitude`` (paper, tab:counterfact), both as shares from 0 to 1."""
     summary: dict = {"edits": len(records)}
-    for name in ("rewrite", "rephrase", "neighbourhood"):
+    for name in ("rewrite", "rephrase", "neighbourhood", "portability"):
         places = range(max(len(record[name]) for record in records))
         for key in next((list(record[name][0]) for record in records if record[name]), []):
             values = [[record[name][i][key] for record in records if i < len(record[name])] for i in places]

@@ -20,7 +20,7 @@ def _conditions(context: Context) -> list[Condition]:
 
 def _record(record: Mapping) -> dict:
     kept = {key: record[key] for key in ("seconds", "peak_memory_mb", "environment")}
-    return kept | {key: record["post"].get(key) for key in ("rewrite_acc", "rephrase_acc", "locality_acc")}
+    return kept | {key: record["post"].get(key) for key in ("rewrite_acc", "rephrase_acc", "locality_acc", "portability_acc")}
 
 
 def _without_the_first(records: Sequence[Mapping]) -> float:
@@ -45,6 +45,7 @@ EVALUATION = Evaluation(
         Column("rewrite_acc", "Rewrite acc.", lambda record: record["rewrite_acc"]),
         Column("rephrase_acc", "Rephrase acc.", lambda record: record["rephrase_acc"]),
         Column("locality_acc", "Locality", lambda record: record["locality_acc"]),
+        Column("portability_acc", "Portability", lambda record: record["portability_acc"]),
     ),
     _plot,
     note="Seconds are of apply_algo alone, CUDA synchronised before and after; each method has a process of its own, whose "

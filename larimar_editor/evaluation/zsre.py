@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from larimar_editor.evaluation.context import Context
-from larimar_editor.evaluation.counterfact import ACCURACY, UNCHANGED, nothing, single_edit_condition, with_rephrasings
+from larimar_editor.evaluation.counterfact import (
+    ACCURACY,
+    PORTABILITY,
+    UNCHANGED,
+    nothing,
+    single_edit_condition,
+    with_rephrasings,
+)
 from larimar_editor.evaluation.evaluation import Evaluation
 from larimar_editor.evaluation.records import Condition
 from larimar_editor.evaluation.single_edits import the_edit_alone
@@ -25,6 +32,6 @@ EVALUATION = Evaluation(
     "zsre",
     "Single edits: exact match of the target's tokens, teacher-forced",
     _conditions,
-    (*ACCURACY, UNCHANGED),
+    (*ACCURACY, UNCHANGED, PORTABILITY),
     note="Further wordings in memory are the data's where there are any, else the prompt after an opener.",
 )
