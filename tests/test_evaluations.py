@@ -1,6 +1,8 @@
 """Tables and figures: every one runs, says what it counted, goes on after an interruption, and counts rightly."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,16 +14,40 @@ from typer.testing import CliRunner
 
 from larimar_editor.cli import app
 from larimar_editor.data import load_edits
+from larimar_editor.easyedit.conditions import method_conditions, methods_at_hand, run_trials
+from larimar_editor.easyedit.trials import Stage, Trial, records_of, stage_of
 from larimar_editor.evaluation import context as context_module
 from larimar_editor.evaluation.answers import answers, f1, recalled
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.counterfact import with_rephrasings
 from larimar_editor.evaluation.estimates import mean, resampled
 from larimar_editor.evaluation.evaluation import NAMES, find
-from larimar_editor.evaluation.longcontext import FACTS, read_recursively
+from larimar_editor.evaluation.longcontext import FACTS, read_facts, read_recursively
+from larimar_editor.evaluation.prompted import prompt_of
 from larimar_editor.evaluation.records import Condition, read_records, run_conditions
 from larimar_editor.evaluation.rephrase import facts_in_wordings
 from larimar_editor.evaluation.report import latex_table, markdown_table
+from larimar_editor.evaluation.stream import Player, held_after, steps_of
+
+_MODULES = {
+    "rewrite_module_tmp": "model.layers.{}.mlp.down_proj.weight",
+    "layer_module_tmp": "model.layers.{}",
+    "mlp_module_tmp": "model.layers.{}.mlp",
+    "attn_module_tmp": "model.layers.{}.self_attn",
+    "ln_f_module": "model.norm",
+    "lm_head_module": "lm_head",
+}
+_COMMON = {"device": "cpu", "batch_size": 1, "max_length": 40, "model_parallel": False}
+TINY_METHODS = {
+    "FT": _COMMON
+    | _MODULES
+    | {"layers": [1], "num_steps": 100, "lr": 1e-2, "weight_decay": 0, "kl_factor": 0, "norm_constraint": False}
+    | {"objective_optimization": "target_new"},
+    "GRACE": _COMMON
+    | {"inner_params": ["model.layers[1].mlp.down_proj.weight"], "edit_lr": 1.0, "n_iter": 50, "eps": 1.0, "dist_fn": "euc"}
+    | {"val_init": "cold", "val_train": "sgd", "val_reg": None, "reg": "early_stop", "replacement": "replace_last"}
+    | {"eps_expand": "coverage", "num_pert": 8, "dropout": 0.0},
+}
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +201,65 @@ def test_further_wordings_leave_out_the_one_that_is_asked():
     edit = load_edits(limit=1)[0]
     written = [request["prompt"] for request in with_rephrasings(2)(edit)]
     assert len(written) == 3 and edit.rephrase_prompts[0] not in written and written[1] == edit.rephrase_prompts[1]
+
+
+def test_a_stream_forgets_only_what_it_holds_and_says_what_is_held(tiny):
+    edits = load_edits(limit=8)
+    steps = steps_of(edits, 60, seed=1)
+    held = set()
+    for number, (what, edit) in enumerate(steps, 1):
+        assert (edit.prompt in held) == (what == "forget")
+        held ^= {edit.prompt}
+        now, gone = held_after(steps[:number])
+        assert {each.prompt for each in now} == held and not {each.prompt for each in gone} & held
+    assert steps == steps_of(edits, 60, seed=1) and sum(what == "forget" for what, _ in steps) >= 15
+    before, player = tiny.edited_state, Player(steps)
+    player.ask(tiny, 20, edits[:1])
+    player.ask(tiny, 33, edits[:1])
+    assert tiny.edited_state is before
+    assert {fact.prompt for fact in player.state.store.facts()} == {edit.prompt for edit in held_after(steps[:33])[0]}
+
+
+def test_the_prompt_that_asks_to_forget_is_the_papers():
+    edits = [replace(edit, prompt=f"Q{i} is", target_new=f"A{i}") for i, edit in enumerate(load_edits(limit=4))]
+    assert prompt_of(edits, frozenset({1, 2}), [2, 0], 3) == (
+        "Facts:\nQ0 is A0\n[UNKNOWN] Q1 is A1\n[UNKNOWN] Q2 is A2\nQ3 is A3\n\n"
+        "Input: Q2 is\nOutput: UNKNOWN\nInput: Q0 is\nOutput: A0\nInput: Q3 is\nOutput:"
+    )
+
+
+def test_facts_of_a_text_file(tmp_path):
+    (tmp_path / "facts.txt").write_text("The capital of Oz is\tEmerald City\n\nIts ruler is\tOzma\n")
+    assert read_facts(tmp_path / "facts.txt")[1] == {"prompt": "Its ruler is", "target_new": "Ozma"}
+    (tmp_path / "facts.txt").write_text("no tab")
+    with pytest.raises(ValueError, match="line 1: no tab"):
+        read_facts(tmp_path / "facts.txt")
+
+
+def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_path):
+    """FT's edits accumulate, score as EasyEdit's own editor scores them, and are undone; GRACE's code book too."""
+    pytest.importorskip("easyeditor", exc_type=ImportError)
+    methods = tmp_path / "hparams"
+    shutil.copytree(hparams.parent, methods / "LARIMAR")
+    name = yaml.safe_load(hparams.read_text())["model_name"]
+    for method, values in TINY_METHODS.items():
+        (methods / method).mkdir()
+        (methods / method / "tiny.yaml").write_text(yaml.safe_dump({"alg_name": method, "model_name": name} | values))
+    context = Context(methods / "LARIMAR" / "tiny.yaml", out=tmp_path / "out")
+    edits = load_edits(limit=3)[::-1]  # the first one's target is one token: FT teaches all tokens at one place
+    one, all_three = stage_of(edits[:1]), stage_of(edits)
+    for method in methods_at_hand(context, list(TINY_METHODS)):
+        alone, together, again = run_trials(
+            context, method, [Trial([one]), Trial([all_three]), Trial([Stage(scored=one.scored), one])]
+        )
+        unedited, edited = again
+        assert len(together[0]["seconds"]) == 3 and len(records_of(together[0], edits)) == 3
+        assert all(score["same"] == 1 for score in unedited["scores"]), "the model is the base model again"
+        assert edited["scores"] == alone[0]["scores"] and edited["said"] == alone[0]["said"]
+        assert alone[0]["scores"][0]["accuracy"] == 1 > unedited["scores"][0]["accuracy"]
+        single = method_conditions(context, edits[:1], lambda record: record["post"])
+        (post,) = next(each for each in single if each.name == method).score(edits[:1])
+        assert post["rewrite_acc"] == pytest.approx(alone[0]["scores"][0]["accuracy"])
 
 
 def test_recursive_reads_find_the_fact_among_many_memories():

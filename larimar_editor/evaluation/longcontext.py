@@ -136,8 +136,8 @@ EVALUATION = Evaluation(
         Column("accuracy", "Accuracy of its tokens", lambda record: record["accuracy"]),
         Column("tokens", "Key/value tokens of the decoder", lambda record: record["tokens"]),
     ),
-    note=f"256 invented facts that ship, unless a file of facts is given; memories of {CHUNK}; about {ASKED} of a size are asked, "
-    "evenly spread. Keys of a successor memory are those that the readouts were addressed with. The in-context rows have no "
-    "worked examples (the paper's have three). Relation templates of the shipped facts are the project's own, which the shipped "
-    "checkpoint was trained with; names and answers are of another seed.",
+    note=f"256 invented facts that ship, unless a file of facts is given; memories of {CHUNK}; about {ASKED} of a size are "
+    "asked, evenly spread. Keys of a successor memory are those that the readouts were addressed with. The in-context rows have "
+    "no worked examples (the paper's have three). The shipped facts' relation templates are the project's own, which the "
+    "shipped checkpoint was trained with; names and answers are of another seed.",
 )

@@ -29,7 +29,7 @@ def steps_of(edits: Sequence[Edit], steps: int, seed: int) -> list[tuple[str, Ed
     choose = random.Random(seed)
     free, held, found = list(edits), [], []
     for _ in range(steps):
-        forget = held and (not free or choose.random() < FORGETS)
+        forget = bool(held) and (not free or choose.random() < FORGETS)
         source, target = (held, free) if forget else (free, held)
         edit = source.pop(choose.randrange(len(source)))
         target.append(edit)
