@@ -9,17 +9,21 @@ larimar-editor train configs/training/smollm2-135m.yaml --out runs/small-gpt2 --
 import sys
 
 import torch
-from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+from tokenizers import ByteLevelBPETokenizer
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, Trainer, TrainingArguments
 
 from larimar_editor.data import SENTENCES, TRIVIA, read_sentences
-from larimar_editor.embedded import resolve
 
 out = sys.argv[1]
 torch.manual_seed(0)
-tokenizer = AutoTokenizer.from_pretrained(resolve("llama-smollm2-135m"))
-config = GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=256, n_layer=4, n_head=4, bos_token_id=1, eos_token_id=2)
+sentences = read_sentences(SENTENCES) + read_sentences(TRIVIA)
+# A vocabulary of its own: the larger it is, the longer a small model takes to learn it.
+bpe = ByteLevelBPETokenizer()
+bpe.train_from_iterator(sentences, vocab_size=4096, special_tokens=["<|endoftext|>"], show_progress=False)
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
+config = GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=256, n_layer=6, n_head=4, bos_token_id=0, eos_token_id=0)
 model = GPT2LMHeadModel(config)
-texts = [ids[:64] for ids in tokenizer(read_sentences(SENTENCES) + read_sentences(TRIVIA)).input_ids]
+texts = [ids[:64] for ids in tokenizer(sentences).input_ids]
 
 
 def padded(rows: list[list[int]]) -> dict[str, torch.Tensor]:
@@ -30,8 +34,8 @@ def padded(rows: list[list[int]]) -> dict[str, torch.Tensor]:
 
 
 arguments = TrainingArguments(
-    out, max_steps=200, per_device_train_batch_size=32, learning_rate=1e-3, warmup_steps=20, save_strategy="no", logging_steps=50,
-    report_to=[], use_cpu=not torch.cuda.is_available(), dataloader_pin_memory=False,
+    out, max_steps=1500, per_device_train_batch_size=32, learning_rate=1e-3, warmup_steps=100, save_strategy="no",
+    logging_steps=100, report_to=[], use_cpu=not torch.cuda.is_available(), dataloader_pin_memory=False,
 )  # fmt: skip
 Trainer(model, arguments, train_dataset=texts, data_collator=padded).train()
 model.save_pretrained(out)

@@ -169,6 +169,7 @@ def test_every_evaluation_writes_its_files(name, hparams, tmp_path):
     before = (tmp_path / "records.jsonl").read_text()
     assert find(name).run(context, tmp_path, progress=False)["rows"] == summary["rows"]
     assert (tmp_path / "records.jsonl").read_text() == before, "nothing is scored twice"
+    assert all(model.episodic.is_empty() for model in context._models.values()), "the next evaluation finds nothing written"
 
 
 def test_the_command_runs_one_by_name(hparams, tmp_path):

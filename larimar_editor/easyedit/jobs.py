@@ -24,6 +24,9 @@ HPARAMS_CLASSES = {
     "MEMIT": "MEMITHyperParams",
     "GRACE": "GraceHyperParams",
     "FT": "FTHyperParams",
+    "AlphaEdit": "AlphaEditHyperParams",
+    "WISE": "WISEHyperParams",
+    "ULTRAEDIT": "UltraEditHyperParams",
 }
 
 

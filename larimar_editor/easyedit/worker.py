@@ -22,6 +22,8 @@ from larimar_editor.easyedit.jobs import HPARAMS_CLASSES, Job
 from larimar_editor.easyedit.statistics import compute_key_statistics
 from larimar_editor.hparams import LarimarHyperParams
 
+_WITH_KEY_STATISTICS = ("MEMIT", "AlphaEdit")
+
 
 def given_job() -> Job:
     """The job whose JSON file is this process's argument."""
@@ -44,7 +46,7 @@ def open_editor(job: Job):
     """EasyEdit's ``BaseEditor`` for the job's method, with key statistics where the method needs them."""
     values = _known_values(job)
     editor = easyeditor.BaseEditor.from_hparams(values)
-    if getattr(values, "mom2_adjustment", False) and job.method == "MEMIT":
+    if getattr(values, "mom2_adjustment", False) and job.method in _WITH_KEY_STATISTICS:
         compute_key_statistics(editor.model, editor.tok, values)
     return editor
 
@@ -54,6 +56,8 @@ def _known_values(job: Job):
     cls = LarimarHyperParams if job.method == "LARIMAR" else getattr(easyeditor, HPARAMS_CLASSES[job.method])
     values = yaml.safe_load(Path(job.hparams).read_text(encoding="utf-8"))
     known = {field.name for field in fields(cls)}
+    if "act_margin" in values:  # WISE's class has its three numbers
+        values["alpha"], values["beta"], values["gamma"] = values.pop("act_margin")
     unknown = sorted(values.keys() - known)
     if unknown and job.method != "LARIMAR":
         print(f"{job.method}: this EasyEdit has no {', '.join(unknown)}; left out")

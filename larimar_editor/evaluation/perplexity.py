@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from larimar_editor.evaluation.evaluation import Column, Evaluation, Statistic
 from larimar_editor.evaluation.many_edits import write_all
 from larimar_editor.evaluation.records import Condition
 from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.state import EditedState
 
 WINDOW = 256
 FACTS = 512
@@ -96,10 +98,19 @@ def _conditions(context: Context) -> list[Condition]:
     windows = windows_of(model, context.plain_text, limit=context.limit)
     edits = context.counterfact_edits[:FACTS]
 
+    before = model.edited_state
+
+    @cache
+    def written() -> EditedState:
+        write_all(model, edits, sequentially=False, progress=False)
+        return model.edited_state
+
     def score(cases: Sequence[Tensor]) -> list[dict]:
-        if model.episodic.is_empty():
-            write_all(model, edits, sequentially=False, progress=False)
-        return [score_window(model, ids) for ids in cases]
+        try:
+            model.edited_state = written()
+            return [score_window(model, ids) for ids in cases]
+        finally:
+            model.edited_state = before
 
     name = f"{len(edits)} facts in memory"
     return [Condition(name, {str(i): ids for i, ids in enumerate(windows)}, score, 8, {"facts": len(edits), "window": WINDOW})]
