@@ -22,11 +22,12 @@ from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.counterfact import with_rephrasings
 from larimar_editor.evaluation.estimates import mean, resampled
 from larimar_editor.evaluation.evaluation import NAMES, find
-from larimar_editor.evaluation.longcontext import FACTS, read_facts, read_recursively
+from larimar_editor.evaluation.longcontext import FACTS, read_facts, read_recursively, scores_after_a_context
 from larimar_editor.evaluation.prompted import prompt_of
 from larimar_editor.evaluation.records import Condition, read_records, run_conditions
 from larimar_editor.evaluation.rephrase import facts_in_wordings
 from larimar_editor.evaluation.report import latex_table, markdown_table
+from larimar_editor.evaluation.single_edits import score_pairs
 from larimar_editor.evaluation.stream import Player, held_after, steps_of
 
 _MODULES = {
@@ -261,6 +262,16 @@ def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_
         single = method_conditions(context, edits[:1], lambda record: record["post"])
         (post,) = next(each for each in single if each.name == method).score(edits[:1])
         assert post["rewrite_acc"] == pytest.approx(alone[0]["scores"][0]["accuracy"])
+
+
+def test_a_context_that_is_shared_scores_as_if_it_were_not(tiny, tokenizer):
+    context = "Oslo is a city. Water is wet.\n"
+    pairs = [
+        (context + prompt, target) for prompt, target in (("The capital is", "Oslo"), ("Water boils when it is", "very hot"))
+    ]
+    whole = score_pairs(tokenizer, pairs, lambda ids, mask, counts: tiny.decoder(ids, attention_mask=mask).logits)
+    for one, other in zip(scores_after_a_context(tiny.decoder, tokenizer, pairs), whole):
+        assert one.predicted == other.predicted and one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
 
 
 def test_recursive_reads_find_the_fact_among_many_memories():

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from larimar_editor.addressing import Reference
 from larimar_editor.episodic import Reading
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.evaluation import Column, Evaluation
 from larimar_editor.evaluation.records import Condition
-from larimar_editor.evaluation.single_edits import TargetScore, score_pairs, target_scores
+from larimar_editor.evaluation.single_edits import TargetScore, score_of, target_scores
 from larimar_editor.memory import Memory
 
 FACTS = Path(__file__).parents[1] / "data" / "invented_facts.json"
@@ -83,7 +84,7 @@ def _conditions(context: Context) -> list[Condition]:
         for name, score in (("Larimar", _recursive), ("facts in the context", _in_context)):
             settings = {"facts": count, "chunk": CHUNK}
             scored = lambda asked, score=score, some=facts[:count]: score(context, asked, some)
-            found.append(Condition(f"{name}, {count} facts", cases, scored, batch=8, settings=settings))
+            found.append(Condition(f"{name}, {count} facts", cases, scored, batch=16, settings=settings))
     return found
 
 
@@ -102,17 +103,27 @@ def _recursive(context: Context, asked: Sequence[Mapping], facts: Sequence[Mappi
 
 def _in_context(context: Context, asked: Sequence[Mapping], facts: Sequence[Mapping]) -> list[dict]:
     model = context.larimar(scope="none")
-    decoder, text = model.decoder, "\n".join(f"{_text(fact)}." for fact in facts)
-    records = []
-    for fact in asked:
-        prompt = f"{text}\n{fact['prompt']}"
-        (score,) = score_pairs(
-            model.tokenizer,
-            [(prompt, fact["target_new"])],
-            lambda ids, mask, counts: decoder(ids.to(decoder.device), attention_mask=mask.to(decoder.device)).logits,
-        )
-        records.append(_record(score, _tokens(model, prompt)))
-    return records
+    text = "\n".join(f"{_text(fact)}." for fact in facts)
+    pairs = [(f"{text}\n{fact['prompt']}", fact["target_new"]) for fact in asked]
+    scores = scores_after_a_context(model.decoder, model.tokenizer, pairs)
+    return [_record(score, _tokens(model, prompt)) for score, (prompt, _) in zip(scores, pairs, strict=True)]
+
+
+@torch.no_grad()
+def scores_after_a_context(decoder, tokenizer, pairs: Sequence[tuple[str, str]]) -> list[TargetScore]:
+    """Score targets after prompts that begin alike; what is alike passes through the decoder once."""
+    rows = [tokenizer(f"{prompt} {target}").input_ids for prompt, target in pairs]
+    counts = [len(row) - len(tokenizer(prompt).input_ids) for row, (prompt, _) in zip(rows, pairs)]
+    # Of the prompt, its last token is never left out: it predicts the target's first.
+    alike = min(len(row) - count - 1 for row, count in zip(rows, counts))
+    alike = next((place for place, tokens in enumerate(zip(*rows)) if len(set(tokens)) > 1 or place == alike), alike)
+    cache, scores = DynamicCache(config=decoder.config), []
+    decoder(torch.tensor([rows[0][:alike]], device=decoder.device), past_key_values=cache, logits_to_keep=1)
+    for row, count in zip(rows, counts):
+        logits = decoder(torch.tensor([row[alike:]], device=decoder.device), past_key_values=cache).logits[0]
+        scores.append(score_of(logits[-count - 1 : -1], row[-count:]))
+        cache.crop(alike - len(row))
+    return scores
 
 
 def _text(fact: Mapping) -> str:

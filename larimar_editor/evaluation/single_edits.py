@@ -75,11 +75,12 @@ def score_pairs(
         ids[i, : len(row)], mask[i, : len(row)] = torch.tensor(row), 1
     logits = logits_of(ids, mask, counts)
     return [
-        _score(logits[i, len(row) - count - 1 : len(row) - 1], row[-count:]) for i, (row, count) in enumerate(zip(rows, counts))
+        score_of(logits[i, len(row) - count - 1 : len(row) - 1], row[-count:]) for i, (row, count) in enumerate(zip(rows, counts))
     ]
 
 
-def _score(logits: Tensor, target: list[int]) -> TargetScore:
+def score_of(logits: Tensor, target: list[int]) -> TargetScore:
+    """Score a target's ``t`` tokens from the logits ``(t, vocabulary)`` of the places before each."""
     labels = torch.tensor(target, device=logits.device)
     scores, predicted = logits.float().log_softmax(-1), logits.argmax(-1)
     return TargetScore(
