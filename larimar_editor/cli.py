@@ -246,14 +246,16 @@ def evaluate(
     """A table or figure of the paper: records, summary, table in Markdown and LaTeX, figure. A run that was stopped goes on."""
     from larimar_editor.evaluation.context import Context
     from larimar_editor.evaluation.evaluation import NAMES, find
+    from larimar_editor.evaluation.records import processes
 
     if name not in (*NAMES, "all"):
         raise typer.BadParameter(f"no evaluation {name!r}; there are {', '.join(NAMES)} and all", param_hint="NAME")
     context = Context(hparams, counterfact, zsre, text, facts, out, limit, baselines, dtype, device, seed)
     for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:
-        typer.echo(f"{evaluation.name}: {evaluation.title}")
-        evaluation.run(context, out / evaluation.name)
-        typer.echo((out / evaluation.name / "table.md").read_text(encoding="utf-8"))
+        evaluation.run(context, out / evaluation.name, progress=processes().is_main_process)
+        if processes().is_main_process:
+            table = (out / evaluation.name / "table.md").read_text(encoding="utf-8")
+            typer.echo(f"{evaluation.name}: {evaluation.title}\n\n{table}")
 
 
 @app.command()

@@ -1,8 +1,12 @@
 """Tables and figures: every one runs, says what it counted, goes on after an interruption, and counts rightly."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -178,6 +182,26 @@ def test_the_command_runs_one_by_name(hparams, tmp_path):
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "zsre" / "table.md").read_text() in done.output
+
+
+def test_two_processes_give_what_one_gives(hparams, tmp_path):
+    command = ["eval", "zsre", "--hparams", str(hparams), "--limit", "5", "--out"]
+    assert CliRunner().invoke(app, [*command, str(tmp_path / "one")]).exit_code == 0
+    # As if an earlier run of two had been stopped: what the second had finished is not scored again.
+    first = (tmp_path / "one" / "zsre" / "records.jsonl").read_text().splitlines()[0]
+    (tmp_path / "two" / "zsre").mkdir(parents=True)
+    (tmp_path / "two" / "zsre" / "records.1.jsonl").write_text(first + "\n" + first[:40])
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "larimar_editor.cli"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*launch, *command, str(tmp_path / "two")], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    one, two = (tmp_path / name / "zsre" for name in ("one", "two"))
+    assert sorted(path.name for path in two.iterdir()) == sorted(path.name for path in one.iterdir())
+    assert (two / "table.md").read_text() == (one / "table.md").read_text()
+    assert done.stdout.count("zsre: ") == 1, "only the first process writes"
+    for a, b in zip(read_records(one / "records.jsonl"), read_records(two / "records.jsonl"), strict=True):
+        assert (a["condition"], a["case"]) == (b["condition"], b["case"])
+        assert a["rewrite"][0]["magnitude"] == pytest.approx(b["rewrite"][0]["magnitude"], abs=1e-5)
 
 
 def test_the_base_models_row_is_the_base_model(hparams, tmp_path):

@@ -29,6 +29,8 @@ HPARAMS_CLASSES = {
     "ULTRAEDIT": "UltraEditHyperParams",
 }
 
+_OF_A_LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")
+
 
 @dataclass(frozen=True)
 class Job:
@@ -110,7 +112,9 @@ def run(job: Job, say: Callable[[str], None]) -> bool:
     log = Path(job.out) / f"{job.method}.log"
     command = [sys.executable, "-m", job.runner, str(path)]
     root = Path(__file__).parents[2]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))}
+    # The process is on its own, even where this one was launched together with others.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_LAUNCH)}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     with log.open("a", encoding="utf-8") as stream, tqdm(total=len(job.cases), initial=done, desc=job.method, unit="case") as bar:
         # EasyEdit writes its own logs folder into the working directory.
         child = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, cwd=job.out, env=environment)

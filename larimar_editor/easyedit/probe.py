@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from transformers import PreTrainedModel
 
 from larimar_editor.data import Edit
 from larimar_editor.evaluation.single_edits import TargetScore, pairs_of, record_of, score_pairs, target_scores
@@ -38,8 +39,10 @@ def scores(model, tokenizer, pairs: Sequence[tuple[str, str]]) -> list[TargetSco
     """Scores of targets after prompts, under a model of any of EasyEdit's methods."""
     if isinstance(model, LarimarForCausalLM) and pairs:
         return target_scores(model, pairs)
-    # One by one: GRACE looks at one place of the input, the prompt's last token, the same in all rows of a batch.
-    return [score_pairs(tokenizer, [pair], lambda *given: _logits(model, *given))[0] for pair in pairs]
+    # One by one where the model is wrapped: GRACE looks at one place of the input, the same in all rows of a batch.
+    size = len(pairs) if isinstance(model, PreTrainedModel) else 1
+    parts = [pairs[start : start + size] for start in range(0, len(pairs), size or 1)]
+    return [score for part in parts for score in score_pairs(tokenizer, part, lambda *given: _logits(model, *given))]
 
 
 def _logits(model, ids: torch.Tensor, mask: torch.Tensor, counts: list[int]) -> torch.Tensor:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from larimar_editor.checkpoints import shipped
 from larimar_editor.data import SENTENCES, Edit, load_edits
+from larimar_editor.evaluation.records import processes
 from larimar_editor.hparams import LarimarHyperParams
 from larimar_editor.loading import load_larimar
 from larimar_editor.modeling import LarimarForCausalLM
@@ -77,7 +78,9 @@ class Context:
         if key not in self._models:
             self._models.clear()  # two decoders at once may be too many
             changed = self.values.config_overrides() | settings
-            self._models[key], _ = load_larimar(self.folder, self.dtype, changed, self.device, self.values.model_name)
+            # Of processes launched together on GPUs, each has one of its own.
+            device = f"cuda:{processes().local_process_index}" if self.device == "cuda" else self.device
+            self._models[key], _ = load_larimar(self.folder, self.dtype, changed, device, self.values.model_name)
         return self._models[key]
 
     def describe(self) -> dict:

@@ -16,7 +16,7 @@ import yaml
 
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.estimates import Estimate, mean, resampled
-from larimar_editor.evaluation.records import Condition, run_conditions
+from larimar_editor.evaluation.records import Condition, processes, run_conditions
 from larimar_editor.evaluation.report import latex_table, markdown_table
 
 # Every evaluation is a module of its own that has EVALUATION.
@@ -118,13 +118,18 @@ class Evaluation:
             "left_out": left_out,
             "settings": context.describe() | environment(context),
         }
+        if processes().is_main_process:
+            self._write(summary, out)
+        return summary
+
+    def _write(self, summary: Mapping, out: Path) -> None:
+        rows, paper = summary["rows"], self.paper.get("rows", ())
         (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         headers = {column.key: column.header for column in self.columns}
-        (out / "table.md").write_text(markdown_table(rows, headers, self.paper.get("rows", ())), encoding="utf-8")
-        (out / "table.tex").write_text(latex_table(rows, headers, self.paper.get("rows", ())), encoding="utf-8")
+        (out / "table.md").write_text(markdown_table(rows, headers, paper), encoding="utf-8")
+        (out / "table.tex").write_text(latex_table(rows, headers, paper), encoding="utf-8")
         if self.plot is not None and rows:
             self.plot(rows, out / "figure.png")
-        return summary
 
     def _row(self, condition: Condition, records: Sequence[Mapping]) -> dict:
         own = [record for record in records if record["condition"] == condition.name]
@@ -139,11 +144,12 @@ def _same_settings(out: Path, context: Context) -> None:
     """Records of other settings are not these; fewer or more cases of the same are."""
     settings = context.lasting()
     path = out / "settings.json"
-    if path.exists() and (before := json.loads(path.read_text(encoding="utf-8"))) != settings:
+    if processes().is_main_process and path.exists() and (before := json.loads(path.read_text(encoding="utf-8"))) != settings:
         changed = ", ".join(f"{key} {before.get(key)!r}" for key in settings if before.get(key) != settings[key])
         raise ValueError(f"{out} has records made with {changed}; choose another --out, or remove the folder")
-    out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    if processes().is_main_process:
+        out.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
 def find(name: str) -> Evaluation:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import torch
+from accelerate import PartialState
 from tqdm.auto import tqdm
 
 Case = TypeVar("Case")
@@ -48,6 +51,9 @@ def run_conditions(
 ) -> list[dict]:
     """Score what is not in ``path`` yet.
 
+    Under ``accelerate launch`` the cases are split over the processes, and the records end in ``path`` as if there were one.
+    Conditions whose cases share a memory are the first process's.
+
     Args:
         conditions: names are unique.
         path: JSON lines. A record is the score's with ``condition`` and ``case`` in front.
@@ -62,26 +68,61 @@ def run_conditions(
     """
     if len({condition.name for condition in conditions}) < len(conditions):
         raise ValueError(f"conditions need names of their own, got {[condition.name for condition in conditions]}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    wanted = {(condition.name, case) for condition in conditions for case in condition.cases}
-    kept = {(record["condition"], record["case"]): record for record in read_records(path)}
-    for condition in conditions:
-        if not condition.batch and any((condition.name, case) not in kept for case in condition.cases):
-            kept = {key: record for key, record in kept.items() if key[0] != condition.name}
-    _replace(path, kept.values())
-    with path.open("a", encoding="utf-8") as stream:
+    group = processes()
+    if group.is_main_process:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, _kept(conditions, _gathered(path)))
+    group.wait_for_everyone()
+    done = {(record["condition"], record["case"]) for record in read_records(path)}
+    group.wait_for_everyone()
+    own = path if group.is_main_process else _part(path, group.process_index)
+    with own.open("a", encoding="utf-8") as stream:
         for condition in conditions:
-            pending = [case for case in condition.cases if (condition.name, case) not in kept]
+            pending = [case for case in condition.cases if (condition.name, case) not in done]
+            if condition.batch:
+                pending = pending[group.process_index :: group.num_processes]
+            elif not group.is_main_process:
+                continue
             try:
                 for record in _score(condition, pending, progress):
                     stream.write(json.dumps(record) + "\n")
                     stream.flush()
-                    kept[record["condition"], record["case"]] = record
             except LeftOut as reason:
                 if left_out is None:
                     raise
                 left_out[condition.name] = str(reason)
-    return [record for key, record in kept.items() if key in wanted]
+    group.wait_for_everyone()
+    if group.is_main_process:
+        _replace(path, _kept(conditions, _gathered(path)))
+    group.wait_for_everyone()
+    wanted = {(condition.name, case) for condition in conditions for case in condition.cases}
+    return [record for record in read_records(path) if (record["condition"], record["case"]) in wanted]
+
+
+def processes() -> PartialState:
+    """The processes of this run; one where none were launched together."""
+    # The timeout is long: the others wait for the first while EasyEdit's methods run.
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=30))
+
+
+def _part(path: Path, process: int) -> Path:
+    return path.with_suffix(f".{process}{path.suffix}")
+
+
+def _gathered(path: Path) -> list[dict]:
+    """The records of all processes, of this run or one that was stopped."""
+    parts = sorted(path.parent.glob(f"{path.stem}.*{path.suffix}"))
+    return [record for part in (path, *parts) for record in read_records(part)]
+
+
+def _kept(conditions: Sequence[Condition], records: Sequence[Mapping]) -> list[Mapping]:
+    """Records in the conditions' order, others last; less those of a shared memory that is not whole."""
+    kept = {(record["condition"], record["case"]): record for record in records}
+    for condition in conditions:
+        if not condition.batch and any((condition.name, case) not in kept for case in condition.cases):
+            kept = {key: record for key, record in kept.items() if key[0] != condition.name}
+    ordered = [(condition.name, case) for condition in conditions for case in condition.cases]
+    return [kept.pop(key) for key in ordered if key in kept] + list(kept.values())
 
 
 def _score(condition: Condition, pending: Sequence[str], progress: bool) -> Iterator[dict]:
@@ -95,7 +136,10 @@ def _score(condition: Condition, pending: Sequence[str], progress: bool) -> Iter
             bar.update(len(names))
 
 
-def _replace(path: Path, records) -> None:
+def _replace(path: Path, records: Iterable[Mapping]) -> None:
+    """Write ``path`` anew, then remove the other processes' parts: at no moment is a record in neither."""
     temporary = path.with_suffix(".partial")
     temporary.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     temporary.replace(path)
+    for part in path.parent.glob(f"{path.stem}.*{path.suffix}"):
+        part.unlink()
