@@ -44,7 +44,9 @@ setup(
             "rouge",
             "importlib-metadata",
         ],
-        "test": ["pytest", "hypothesis", "ruff"],
+        # An index for tens of thousands of facts and more.
+        "index": ["faiss-cpu"],
+        "test": ["pytest", "hypothesis", "ruff", "faiss-cpu"],
     },
     entry_points={"console_scripts": ["larimar-editor=larimar_editor.cli:main"]},
 )

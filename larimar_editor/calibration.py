@@ -16,6 +16,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from larimar_editor.data import SENTENCES, Edit, read_sentences
+from larimar_editor.lookup import exact
 from larimar_editor.scope import InternalScopeDetector, ScopeDetector, decide, pair_features
 
 
@@ -113,7 +114,7 @@ def pair_scores(detector: ScopeDetector, edits: Sequence[Edit], progress: bool =
     scores = np.empty(len(pairs))
     for prompt, places in tqdm(asked.items(), desc="calibration", unit="edit", disable=None if progress else True):
         queries = [pairs[place][0] for place in places]
-        scores[places] = decide(detector, queries, detector.embed([prompt])).score.numpy()
+        scores[places] = decide(detector, queries, exact(detector, detector.embed([prompt]))).score.numpy()
     return scores, np.array([positive for *_, positive in pairs], dtype=bool)
 
 

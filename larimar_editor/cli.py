@@ -259,6 +259,27 @@ def evaluate(
 
 
 @app.command()
+def bench(
+    checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for bench.json, bench.md and bench.png.")] = Path("results/bench"),
+    parts: Annotated[Optional[str], typer.Option(help="Comma-separated; all by default. See the README.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="As far as blocks of 10,000, K = 8,192 and a million prompts.")] = False,
+    dtype: Annotated[DtypeName, typer.Option(help="Decoder dtype.")] = "float32",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+) -> None:
+    """How long editing and reading take and how that grows, beside the encoder and the bare decoder of the same run."""
+    from larimar_editor.bench import run as benchmark
+    from larimar_editor.loading import load_larimar
+
+    chosen = benchmark.PARTS if parts is None else tuple(part.strip() for part in parts.split(","))
+    if unknown := [part for part in chosen if part not in benchmark.PARTS]:
+        raise typer.BadParameter(f"no part {unknown[0]!r}; there are {', '.join(benchmark.PARTS)}", param_hint="--parts")
+    model, _ = load_larimar(checkpoint, dtype, {}, device)
+    report = benchmark.run(model, chosen, benchmark.FULL if full else benchmark.USUAL, typer.echo)
+    typer.echo(benchmark.write(report, out))
+
+
+@app.command()
 def perplexity(
     text: Annotated[Path, typer.Argument(help="UTF-8 text.")],
     checkpoint: Annotated[Optional[Path], typer.Option(help="Larimar checkpoint; the shipped one by default.")] = None,

@@ -41,6 +41,8 @@ class LarimarConfig(PretrainedConfig):
         scope: "external", "internal" or "none" (everything is in scope).
         scope_encoder_name_or_path: sentence encoder of the external detector.
         scope_threshold: cosine similarity (external) or probability (internal) from which a prompt is in scope.
+        scope_index: "exact" (a query is compared with every written prompt) or "faiss" (an index of the external detector's,
+            from some ten thousand facts on; needs FAISS).
         decoder_mode: "frozen", "lora" (adapters that act on rows in scope only) or "full" (the decoder itself was trained and
             is part of the checkpoint; rows out of scope are that decoder's, not the base model's).
         tied_projection: whether ``W_M`` is the transpose of what makes the latent, as in the closed form; else the two are
@@ -75,6 +77,7 @@ class LarimarConfig(PretrainedConfig):
         scope: str = "external",
         scope_encoder_name_or_path: str = "all-MiniLM-L6-v2",
         scope_threshold: float = 0.608,
+        scope_index: str = "exact",
         decoder_mode: str = "frozen",
         tied_projection: bool = True,
         lora_rank: int = 16,
@@ -103,6 +106,7 @@ class LarimarConfig(PretrainedConfig):
         self.scope = _one_of("scope", scope, ("external", "internal", "none"))
         self.scope_encoder_name_or_path = scope_encoder_name_or_path
         self.scope_threshold = scope_threshold
+        self.scope_index = _one_of("scope_index", scope_index, ("exact", "faiss"))
         self.decoder_mode = _one_of("decoder_mode", decoder_mode, DECODER_MODES)
         self.tied_projection = tied_projection
         self.lora_rank = lora_rank

@@ -14,6 +14,7 @@ from larimar_editor.configuration import LarimarConfig
 from larimar_editor.embedded import resolve
 from larimar_editor.encoders import LatentEncoder
 from larimar_editor.facts import Fact, FactStore, facts_from
+from larimar_editor.lookup import INDEX_FROM, GraphIndex, Lookup, exact, indexed
 from larimar_editor.memory import Memory, add_noise
 from larimar_editor.metric import train_metric
 from larimar_editor.register import StateRegister
@@ -211,7 +212,7 @@ class EpisodicMemory(nn.Module):
         """What the detector says of these prompts, for a person to look at."""
         if self.detector is None:
             raise ValueError("this model has no scope detector (scope: none)")
-        return decide(self.detector, prompts, self._written_scope())
+        return decide(self.detector, prompts, self._lookup())
 
     def read(self, prompts: Sequence[str]) -> Reading:
         """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read)."""
@@ -240,12 +241,14 @@ class EpisodicMemory(nn.Module):
         inside = in_scope[index]
         return Reading(inside, latents[index][inside.to(latents.device)])
 
-    def _written_scope(self) -> Tensor:
+    def _lookup(self) -> Lookup:
         store = self.edited_state.store
         if not len(store):
-            return torch.zeros(0, self.detector.embedding_size, device=self.encoder.device)
+            return exact(self.detector, torch.zeros(0, self.detector.embedding_size, device=self.encoder.device))
         rows = store.column("scope")
-        return rows if bool(store.alive.all()) else rows[store.alive.to(rows.device)]
+        if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
+            return indexed(store.index("scope", GraphIndex), self.detector, rows, store.alive)
+        return exact(self.detector, rows, store.alive)
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+
+from larimar_editor.lookup import GraphIndex
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class _Log:
     facts: list[Fact] = field(default_factory=list)
     rows_of: dict[str, list[int]] = field(default_factory=dict)
     columns: dict[str, Tensor] = field(default_factory=dict)
+    indices: dict[str, GraphIndex] = field(default_factory=dict)
     capacity: int = 0
 
 
@@ -133,6 +136,12 @@ class FactStore:
         """All rows of a column, forgotten ones too: ``(length, ...)``."""
         return self._log.columns[name][: self.length]
 
+    def index(self, name: str, make: Callable[[int], GraphIndex]) -> GraphIndex:
+        """The index of a column, made when it is first asked for; it may lack rows, and hold later ones of another store."""
+        if name not in self._log.indices:
+            self._log.indices[name] = make(self.column(name).shape[1])
+        return self._log.indices[name]
+
     def extended(self, facts: Sequence[Fact], columns: Mapping[str, Tensor]) -> FactStore:
         """With more facts, which get ids and the time; ``columns`` has one row per fact."""
         log = self._log
@@ -173,7 +182,7 @@ class FactStore:
     @classmethod
     def restored(cls, facts: Sequence[Fact], columns: Mapping[str, Tensor], next_id: int) -> FactStore:
         """From saved facts, ids and times as they were."""
-        log = _Log(list(facts), {}, dict(columns), len(facts))
+        log = _Log(list(facts), {}, dict(columns), {}, len(facts))
         for row, fact in enumerate(facts):
             log.rows_of.setdefault(fact.key, []).append(row)
         return cls(log, len(facts), torch.ones(len(facts), dtype=torch.bool), next_id)

@@ -40,6 +40,7 @@ class LarimarHyperParams(HyperParamsFile):
         readout_norm: rescale readouts to the norm of an encoding.
         scope: "external", "internal" or "none".
         scope_threshold: score from which a prompt is in scope.
+        scope_index: "exact" or "faiss".
         scope_sees_target: let the detector see prompt and candidate answer, as published numbers did. It shows the
             answer to the detector; off by default.
         max_length: tokens EasyEdit's evaluation keeps.
@@ -64,6 +65,7 @@ class LarimarHyperParams(HyperParamsFile):
     readout_norm: bool | None = None
     scope: str | None = None
     scope_threshold: float | None = None
+    scope_index: str | None = None
     scope_sees_target: bool = False
     max_length: int = 40
     batch_size: int = 1

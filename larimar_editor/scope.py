@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from larimar_editor.lookup import Lookup
 from larimar_editor.states import cut_to
 
 # Not the end: an initial ("J. R. R. Tolkien"), and what is short for a word before a name.
@@ -46,7 +47,7 @@ class ScopeDecision:
         in_scope: ``(N,)`` bool, on the CPU.
         sentence: the sentence of each query that came closest; it addresses the memory.
         embedding: ``(N, E)``, that sentence's embedding.
-        nearest: ``(N,)`` index of the nearest written prompt.
+        nearest: ``(N,)`` row of the nearest written prompt in the store; -1 where nothing is written.
     """
 
     score: Tensor
@@ -153,17 +154,12 @@ def pair_features(queries: Tensor, written: Tensor) -> Tensor:
     return torch.cat(((queries - written).abs(), queries * written), dim=1)
 
 
-def decide(detector: ScopeDetector, queries: Sequence[str], written: Tensor) -> ScopeDecision:
-    """Score queries against the written prompts' embeddings ``(n, E)``; the best sentence of each query counts."""
+def decide(detector: ScopeDetector, queries: Sequence[str], lookup: Lookup) -> ScopeDecision:
+    """Score queries against the written prompts that ``lookup`` finds nearest; the best sentence of each query counts."""
     parts = [sentences(query) for query in queries]
     flat = [sentence for group in parts for sentence in group]
     embedding = detector.embed(flat)
-    if written.shape[0]:
-        score, nearest = detector.similarity(embedding, written).max(dim=1)
-    else:
-        score = torch.full((len(flat),), -torch.inf, device=embedding.device)
-        nearest = torch.full((len(flat),), -1, device=embedding.device)
-    score, nearest = score.cpu(), nearest.cpu()
+    score, nearest = (found.cpu() for found in lookup(embedding))
     best, start = [], 0
     for group in parts:
         best.append(start + int(score[start : start + len(group)].argmax()))

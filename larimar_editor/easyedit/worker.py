@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import platform
-import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -14,13 +12,13 @@ from pathlib import Path
 
 import easyeditor
 import torch
-import transformers
 import yaml
 
-from larimar_editor.easyedit import EasyEditSource, find_easyedit
+from larimar_editor.easyedit import find_easyedit
 from larimar_editor.easyedit.jobs import HPARAMS_CLASSES, Job
 from larimar_editor.easyedit.statistics import compute_key_statistics
 from larimar_editor.hparams import LarimarHyperParams
+from larimar_editor.machine import environment, peak_memory_mb, synchronise
 
 _WITH_KEY_STATISTICS = ("MEMIT", "AlphaEdit")
 
@@ -31,13 +29,14 @@ def given_job() -> Job:
 
 
 def work(job: Job, score: Callable[[Mapping], dict]) -> None:
-    """Write the record of every case that is not finished, each with `environment`."""
-    source = find_easyedit()
+    """Write the record of every case that is not finished, each with peak memory, hardware and versions."""
+    version = "release of 2023" if find_easyedit().release_2023 else "main branch"
+    surroundings = environment("cuda" if torch.cuda.is_available() else "cpu") | {"easyedit": version}
     job.drop_torn_record()
     with job.records.open("a", encoding="utf-8") as stream:
         for case in job.cases[len(job.finished()) :]:
             # A resumed run has a first edit of its own; it is not the first of the record.
-            record = score(case) | {"peak_memory_mb": peak_memory_mb(), "environment": environment(source)}
+            record = score(case) | {"peak_memory_mb": peak_memory_mb(), "environment": surroundings}
             stream.write(json.dumps(record) + "\n")
             stream.flush()
 
@@ -86,35 +85,10 @@ class Stopwatch:
         self.seconds: list[float] = []
 
     def __call__(self, *args, **kwargs):
-        _synchronise()
+        synchronise()
         start = time.perf_counter()
         result = self.function(*args, **kwargs)
-        _synchronise()
+        synchronise()
         self.seconds.append(time.perf_counter() - start)
         self.after(result)
         return result
-
-
-def _synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-def peak_memory_mb() -> float:
-    """Peak of the process: on the GPU where one is used, else resident memory; in MiB."""
-    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
-
-
-def environment(source: EasyEditSource) -> dict:
-    """Hardware and versions, for the record."""
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {
-        "device": gpu or f"{platform.machine()} CPU, {torch.get_num_threads()} threads",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "easyedit": "release of 2023" if source.release_2023 else "main branch",
-    }

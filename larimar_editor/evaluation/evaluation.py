@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-import torch
-import transformers
 import yaml
 
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.estimates import Estimate, mean, resampled
 from larimar_editor.evaluation.records import Condition, processes, run_conditions
 from larimar_editor.evaluation.report import latex_table, markdown_table
+from larimar_editor.machine import environment
 
 # Every evaluation is a module of its own that has EVALUATION.
 NAMES = (
@@ -116,7 +114,7 @@ class Evaluation:
             "note": self.note,
             "rows": rows,
             "left_out": left_out,
-            "settings": context.describe() | environment(context),
+            "settings": context.describe() | environment(context.device),
         }
         if processes().is_main_process:
             self._write(summary, out)
@@ -161,18 +159,6 @@ def find(name: str) -> Evaluation:
     if name not in NAMES:
         raise ValueError(f"no evaluation {name!r}; there are {', '.join(NAMES)}")
     return importlib.import_module(f"larimar_editor.evaluation.{name}").EVALUATION
-
-
-def environment(context: Context) -> dict:
-    """Hardware and versions, for the record."""
-    cuda = context.device.startswith("cuda")
-    return {
-        "hardware": torch.cuda.get_device_name(context.device) if cuda else f"{platform.machine()} CPU",
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
 
 
 @cache

@@ -186,3 +186,24 @@ def bar_plot(bars: Mapping[str, float], path: Path, x: str, label: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def curves_plot(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], path: Path, y: str) -> None:
+    """Panels side by side, each with its curves, on logarithmic axes.
+
+    Args:
+        panels: label of the x axis to curves by name.
+        path: PNG to write.
+        y: label of the y axis.
+    """
+    plt = _pyplot()
+    figure, axes = plt.subplots(1, len(panels), figsize=(3.6 * len(panels), 3.2), layout="constrained", squeeze=False)
+    for place, (x, curves) in zip(axes[0], panels.items()):
+        for name, points in curves.items():
+            place.loglog(*zip(*points), marker="o", markersize=4, label=name)
+        place.set_xlabel(x)
+        place.set_ylabel(y)
+        place.legend(fontsize="small")
+        place.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

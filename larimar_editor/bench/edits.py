@@ -1,0 +1,88 @@
+"""An edit: alone, one of many, in a block; and where its time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from larimar_editor.bench.clock import seconds_of, summary, timed
+from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.state import EditedState
+from larimar_editor.training.relations import Names, RephrasedFacts, read_relations
+
+
+def requests(count: int, seed: int = 0) -> list[dict]:
+    """Made-up facts, prompts all different."""
+    made = RephrasedFacts(read_relations(), Names(), seed, openers=0.0)
+    found: dict[str, dict] = {}
+    number = 0
+    while len(found) < count:
+        fact = made[number]
+        found.setdefault(fact["prompt"].strip(), {"prompt": fact["prompt"], "target_new": fact["target_new"]})
+        number += 1
+    return list(found.values())
+
+
+def one_by_one(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
+    """Latency of single and sequential edits, beside the encoder passes that an edit contains, and an edit's shares."""
+    empty = model.edited_state.cleared()
+
+    def alone(fact: Mapping) -> None:
+        model.edited_state = empty
+        model.write([fact])
+
+    before = model.edited_state
+    try:
+        single = seconds_of([lambda fact=fact: alone(fact) for fact in facts])
+        model.edited_state = empty
+        sequential = seconds_of([lambda fact=fact: model.write([fact]) for fact in facts])
+        model.edited_state = empty
+        shares = _shares(model, facts)
+        encoder = seconds_of([lambda fact=fact: _encode(model, fact) for fact in facts])
+    finally:
+        model.edited_state = before
+    found = {"single": summary(single), "sequential": summary(sequential), "encoder": summary(encoder), "shares": shares}
+    for name in ("single", "sequential"):
+        found[f"{name}_against_encoder"] = found[name]["median"] / found["encoder"]["median"]
+    return found
+
+
+def _encode(model: LarimarForCausalLM, fact: Mapping) -> None:
+    """The network passes of an edit: the fact's latent, and the prompt's key, which is its scope embedding too."""
+    model.episodic.encoder.encode([f"{fact['prompt']} {fact['target_new']}"])
+    model.episodic._keys([fact["prompt"]])
+
+
+def _shares(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict[str, float]:
+    """Shares of sequential edits' time: latent, key (with scope), update of memory and store, and the rest, Python."""
+    latent, key, update, whole = [], [], [], []
+    episodic = model.episodic
+    with (
+        timed(episodic.encoder, "encode", latent),
+        timed(episodic, "_keys", key),
+        timed(EditedState, "write", update),
+        timed(model, "write", whole),
+    ):
+        for fact in facts:
+            model.write([fact])
+    total = sum(whole)
+    parts = {"encoder": sum(latent) / total, "scope": sum(key) / total, "update": sum(update) / total}
+    return parts | {"python": 1 - sum(parts.values())}
+
+
+def in_blocks(model: LarimarForCausalLM, facts: Sequence[Mapping], sizes: Sequence[int]) -> list[dict]:
+    """Seconds per edit of blocks of each size, beside one fact's."""
+    before, rows = model.edited_state, []
+    empty = before.cleared()
+    try:
+        for size in sizes:
+            repeats = max(1, min(20, 64 // size))
+            blocks = [facts[start * size : (start + 1) * size] for start in range(repeats)]
+            spent = []
+            for block in blocks:
+                model.edited_state = empty
+                spent += seconds_of([lambda block=block: model.write(block)])
+            rows.append({"size": size, "seconds": sorted(spent)[len(spent) // 2] / size})
+    finally:
+        model.edited_state = before
+    one = next(row["seconds"] for row in rows if row["size"] == min(sizes))
+    return [row | {"per_second": 1 / row["seconds"], "times_faster": one / row["seconds"]} for row in rows]

@@ -1,0 +1,62 @@
+"""How the cost of an edit grows with the memory's rows and with the facts that are written already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional as F
+
+from larimar_editor.addressing import Reference
+from larimar_editor.bench.clock import seconds_of, summary
+from larimar_editor.facts import Fact, FactStore
+from larimar_editor.memory import Memory
+from larimar_editor.state import EditedState
+
+EDITS = 40
+
+
+def with_rows(sizes: Sequence[int], latent_size: int, key_size: int) -> list[dict]:
+    """Seconds of an edit's update (everything but the encoders) into memories of K rows, half of them used, at most 256."""
+    found = []
+    for rows in sizes:
+        state = _filled(rows, min(rows // 2, 256), latent_size, key_size)
+        found.append({"rows": rows} | summary(_further(state, latent_size, key_size)))
+    return found
+
+
+def with_facts(counts: Sequence[int], rows: int, latent_size: int, key_size: int) -> list[dict]:
+    """The same with so many facts written already, and the bytes that each of them takes."""
+    found = []
+    for count in counts:
+        state = _filled(rows, count, latent_size, key_size)
+        bytes_each = sum(state.store.column(name)[0].nbytes for name in ("value", "weight", "scope"))
+        row = {"facts": count, "bytes_per_fact": bytes_each} | summary(_further(state, latent_size, key_size))
+        found.append(row)
+    first = found[0]["median"]
+    return [row | {"against_the_first": row["median"] / first} for row in found]
+
+
+def _filled(rows: int, count: int, latent_size: int, key_size: int) -> EditedState:
+    state = EditedState(Memory.empty(rows, latent_size), Reference.from_prompts(rows, key_size), FactStore())
+    block = 4096
+    for start in range(0, count, block):
+        state = state.write(*_facts(start, min(block, count - start), latent_size, key_size))
+    return state
+
+
+def _further(state: EditedState, latent_size: int, key_size: int) -> list[float]:
+    held = [state]
+
+    def write(number: int) -> None:
+        held[0] = held[0].write(*facts[number])
+
+    facts = [_facts(10_000_000 + number, 1, latent_size, key_size) for number in range(EDITS)]
+    return seconds_of([lambda number=number: write(number) for number in range(EDITS)])
+
+
+def _facts(start: int, count: int, latent_size: int, key_size: int):
+    generator = torch.Generator().manual_seed(start)
+    values = torch.randn(count, latent_size, generator=generator)
+    keys = F.normalize(torch.randn(count, key_size, generator=generator), dim=1)
+    return [Fact(f"prompt {start + number}", "target") for number in range(count)], values, keys, keys

@@ -1,0 +1,74 @@
+"""A read of the memory, and a generated token with a memory in use beside one of the bare decoder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from larimar_editor.bench.clock import seconds_of, summary
+from larimar_editor.modeling import LarimarForCausalLM
+
+
+def reads(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
+    """Latency of a read among ``facts``, beside the sentence encoder's pass that it contains."""
+    before = model.edited_state
+    try:
+        model.edited_state = before.cleared()
+        model.write(facts)
+        read = seconds_of([lambda fact=fact: model.episodic.read([fact["prompt"]]) for fact in facts])
+        key = seconds_of([lambda fact=fact: model.episodic._keys([fact["prompt"]]) for fact in facts])
+    finally:
+        model.edited_state = before
+    found = {"read": summary(read), "sentence_encoder": summary(key), "facts": len(facts)}
+    return found | {"read_against_sentence_encoder": found["read"]["median"] / found["sentence_encoder"]["median"]}
+
+
+def generation(model: LarimarForCausalLM, fact: Mapping, tokens: int = 48, repeats: int = 6) -> dict:
+    """Seconds per generated token: bare decoder, Larimar out of scope, Larimar with the fact's memory in use.
+
+    The three take turns, so that a slow moment of the machine is everyone's; medians over tokens, the first left out.
+    """
+    inputs = model.tokenizer(fact["prompt"], return_tensors="pt").to(model.device)
+    options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False}
+    options["pad_token_id"] = model.tokenizer.pad_token_id
+    before, spent = model.edited_state, {"decoder": [], "out_of_scope": [], "in_scope": []}
+    try:
+        empty = before.cleared()
+        model.edited_state = empty
+        model.write([fact])
+        full = model.edited_state
+        for _ in range(repeats):
+            for name, generator, state in (
+                ("decoder", model.decoder, empty),
+                ("out_of_scope", model, empty),
+                ("in_scope", model, full),
+            ):
+                model.edited_state = state
+                spent[name] += _gaps(generator, inputs, options)
+    finally:
+        model.edited_state = before
+    found = {name: float(np.median(seconds)) for name, seconds in spent.items()}
+    ratios = {f"{name}_against_decoder": found[name] / found["decoder"] for name in ("out_of_scope", "in_scope")}
+    return found | ratios | {"tokens": tokens * repeats}
+
+
+class _Clock:
+    """A streamer that notes when each token came."""
+
+    def __init__(self):
+        self.times: list[float] = []
+
+    def put(self, value: torch.Tensor) -> None:
+        self.times.append(time.perf_counter())
+
+    def end(self) -> None:
+        pass
+
+
+def _gaps(generator, inputs: Mapping, options: Mapping) -> list[float]:
+    clock = _Clock()
+    generator.generate(**inputs, **options, streamer=clock)
+    return list(np.diff(clock.times[2:]))  # the prompt comes first, then the token that its pass gave

@@ -1,0 +1,40 @@
+"""The machine that something is measured on."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import sys
+
+import torch
+import transformers
+
+
+def environment(device: str = "cpu") -> dict:
+    """Hardware and versions, for the record of a measurement.
+
+    Args:
+        device: cpu, cuda or cuda:N.
+    """
+    cuda = device.startswith("cuda")
+    return {
+        "hardware": torch.cuda.get_device_name(device) if cuda else f"{platform.machine()} CPU",
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def synchronise() -> None:
+    """Wait for the GPU, where there is one: only then is what was begun done."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def peak_memory_mb() -> float:
+    """Peak of the process: on the GPU where one is used, else resident memory; in MiB."""
+    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
+        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
