@@ -238,7 +238,9 @@ def evaluate(
         typer.Option(help="Facts for longcontext, one a line, a tab before the answer. By default those that ship."),
     ] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first cases only.", min=1)] = None,
-    baselines: Annotated[int, typer.Option(help="Cases for EasyEdit's own methods, at most.", min=1)] = 10,
+    baselines: Annotated[
+        int, typer.Option(help="Cases for EasyEdit's own methods, at most: some take a minute each.", min=1)
+    ] = 4,
     dtype: Annotated[DtypeName, typer.Option(help="Decoder dtype.")] = "float32",
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,

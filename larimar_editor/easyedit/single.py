@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from larimar_editor.data import Edit
+from larimar_editor.data import SENTENCES, Edit, read_sentences
 from larimar_editor.easyedit import find_easyedit
 from larimar_editor.easyedit.jobs import Job
 from larimar_editor.easyedit.probe import Probe
@@ -24,13 +24,16 @@ def run_job(job: Job) -> None:
     """
     editor, release_2023 = open_editor(job), find_easyedit().release_2023
     probe = Probe(editor.tok) if job.options.get("score") else None
+    sentences = read_sentences(SENTENCES) if job.method == "WISE" else []
+    # WISE wants a text per edit that is to stay as it is; neither the neighbours that are asked nor anything else of the data.
+    unrelated = lambda edit: {"loc_prompts": [sentences[edit.case_id % len(sentences)]]} if sentences else {}
     apply_algo = editor.apply_algo = Stopwatch(editor.apply_algo, lambda result: probe and probe.after(result[0]))
 
     def score(case: Mapping) -> dict:
         edit = Edit.from_dict(case)
         if probe:
             probe.before(editor.model, edit)
-        metrics, *_ = editor.edit(**_arguments(edit, release_2023))
+        metrics, *_ = editor.edit(**_arguments(edit, release_2023), **unrelated(edit))
         record = {"case_id": edit.case_id, "pre": _flat(metrics[0]["pre"]), "post": _flat(metrics[0]["post"])}
         return record | {"seconds": apply_algo.seconds.pop()} | ({"single": probe.record()} if probe else {})
 
