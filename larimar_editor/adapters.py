@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
@@ -11,19 +14,22 @@ from transformers.pytorch_utils import Conv1D
 class DecoderAdapters:
     """One set of PEFT's LoRA adapters, off until `use`. While off the decoder is as it was found, to the bit.
 
-    Several sets fit on one decoder, and so does a set on a decoder that has adapters of its own.
+    Several sets fit on one decoder, and so does a set on a decoder that has adapters of its own. Without gradients, layers
+    with the adapters merged into a copy of their weight take the place of PEFT's while the set is in use: a generated token
+    then costs what the bare decoder's does.
 
     Args:
         decoder: gets a LoRA layer in place of each linear layer that is targeted.
         rank: of the adapters; their scale is 1.
         targets: last parts of the names of linear layers; all but the output embedding's when None or "all-linear".
+        merge: whether to keep merged copies, as large as the weights that are targeted.
 
     Attributes:
         name: of the set, in PEFT's layers.
         layers: PEFT's layers, in the decoder's order.
     """
 
-    def __init__(self, decoder: nn.Module, rank: int, targets: str | Sequence[str] | None = None):
+    def __init__(self, decoder: nn.Module, rank: int, targets: str | Sequence[str] | None = None, merge: bool = True):
         from peft import LoraConfig, inject_adapter_in_model
         from peft.tuners.lora import LoraLayer
 
@@ -40,6 +46,12 @@ class DecoderAdapters:
         for layer in found:
             layer._active_adapter, layer._disable_adapters = before.get(id(layer), ([self.name], True))
         self._others: list | None = None
+        places = {id(child): (parent, name) for parent in decoder.modules() for name, child in parent.named_children()}
+        self._places = [places[id(layer)] for layer in self.layers]
+        # Quantised layers, and those that accelerate moves about, are left to PEFT.
+        bases = [layer.get_base_layer() for layer in self.layers]
+        self._merge = merge and all(type(base) in (nn.Linear, Conv1D) and not hasattr(base, "_hf_hook") for base in bases)
+        self._merged: list[_Merged | None] = [None] * len(self.layers)
 
     def use(self, on: bool) -> None:
         """Let the adapters act alone, or put back what was before."""
@@ -48,15 +60,51 @@ class DecoderAdapters:
             self._others = [_switches(layer) for layer in self.layers]
             for layer in self.layers:
                 layer._active_adapter, layer._disable_adapters = [self.name], False
+            if self._merge and not torch.is_grad_enabled():
+                self._put([merged.layer for merged in self._up_to_date()])
         elif not on and self._others is not None:
+            self._put(self.layers)
             for layer, switches in zip(self.layers, self._others, strict=True):
                 layer._active_adapter, layer._disable_adapters = switches
             self._others = None
+
+    def _put(self, layers: Sequence[nn.Module]) -> None:
+        for (parent, name), layer in zip(self._places, layers, strict=True):
+            parent._modules[name] = layer
+
+    def _up_to_date(self) -> list[_Merged]:
+        for place, layer in enumerate(self.layers):
+            stamp = _stamp(layer, self.name)
+            if self._merged[place] is None or self._merged[place].stamp != stamp:
+                self._merged[place] = _Merged(_merged_layer(layer, self.name), stamp)
+        return self._merged
 
     def weights(self) -> dict[str, Tensor]:
         """``INDEX.lora_A`` of shape ``(rank, in)`` and ``INDEX.lora_B`` of shape ``(out, rank)``, by a layer's place."""
         parts = ("lora_A", "lora_B")
         return {f"{i}.{part}": getattr(layer, part)[self.name].weight for i, layer in enumerate(self.layers) for part in parts}
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """A layer with the adapter in its weight, and what tells whether the weights it was made from are the same still."""
+
+    layer: nn.Module
+    stamp: tuple
+
+
+def _stamp(layer, adapter: str) -> tuple:
+    weights = (layer.get_base_layer().weight, layer.lora_A[adapter].weight, layer.lora_B[adapter].weight)
+    return tuple((weight.data_ptr(), weight._version, weight.dtype) for weight in weights)
+
+
+@torch.no_grad()
+def _merged_layer(layer, adapter: str) -> nn.Module:
+    base = layer.get_base_layer()
+    merged = copy.copy(base)
+    weight = base.weight.float() + layer.get_delta_weight(adapter).float()
+    merged._parameters = dict(base._parameters) | {"weight": nn.Parameter(weight.to(base.weight.dtype), requires_grad=False)}
+    return merged
 
 
 def _switches(layer) -> tuple:

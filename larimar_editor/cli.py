@@ -271,13 +271,14 @@ def bench(
 ) -> None:
     """How long editing and reading take and how that grows, beside the encoder and the bare decoder of the same run."""
     from larimar_editor.bench import run as benchmark
-    from larimar_editor.loading import load_larimar
+    from larimar_editor.loading import load_decoder, load_larimar
 
     chosen = benchmark.PARTS if parts is None else tuple(part.strip() for part in parts.split(","))
     if unknown := [part for part in chosen if part not in benchmark.PARTS]:
         raise typer.BadParameter(f"no part {unknown[0]!r}; there are {', '.join(benchmark.PARTS)}", param_hint="--parts")
     model, _ = load_larimar(checkpoint, dtype, {}, device)
-    report = benchmark.run(model, chosen, benchmark.FULL if full else benchmark.USUAL, typer.echo)
+    bare, _ = load_decoder(model.config.base_model_name_or_path, dtype, device)
+    report = benchmark.run(model, bare, chosen, benchmark.FULL if full else benchmark.USUAL, typer.echo)
     typer.echo(benchmark.write(report, out))
 
 

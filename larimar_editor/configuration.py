@@ -49,6 +49,8 @@ class LarimarConfig(PretrainedConfig):
             kept apart ("decoder-states" only).
         lora_rank: rank of the adapters.
         lora_targets: names of the linear layers that get one; all linear layers when None.
+        merge_adapters: keep a second copy of those layers' weights, with the adapters in them: answers come as fast as the bare
+            decoder's.
     """
 
     model_type = "larimar"
@@ -82,6 +84,7 @@ class LarimarConfig(PretrainedConfig):
         tied_projection: bool = True,
         lora_rank: int = 16,
         lora_targets: list[str] | None = None,
+        merge_adapters: bool = True,
         **kwargs,
     ):
         self.base_model_name_or_path = base_model_name_or_path
@@ -111,6 +114,7 @@ class LarimarConfig(PretrainedConfig):
         self.tied_projection = tied_projection
         self.lora_rank = lora_rank
         self.lora_targets = lora_targets
+        self.merge_adapters = merge_adapters
         if latent_size % memory_slots and encoder_type == "decoder-states":
             raise ValueError(f"latent_size {latent_size} is not a multiple of memory_slots {memory_slots}")
         if decoder_mode == "full" and encoder_type == "decoder-states":

@@ -41,6 +41,7 @@ class LarimarHyperParams(HyperParamsFile):
         scope: "external", "internal" or "none".
         scope_threshold: score from which a prompt is in scope.
         scope_index: "exact" or "faiss".
+        merge_adapters: whether to keep a second copy of the adapted weights, for speed.
         scope_sees_target: let the detector see prompt and candidate answer, as published numbers did. It shows the
             answer to the detector; off by default.
         max_length: tokens EasyEdit's evaluation keeps.
@@ -66,6 +67,7 @@ class LarimarHyperParams(HyperParamsFile):
     scope: str | None = None
     scope_threshold: float | None = None
     scope_index: str | None = None
+    merge_adapters: bool | None = None
     scope_sees_target: bool = False
     max_length: int = 40
     batch_size: int = 1

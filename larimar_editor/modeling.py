@@ -82,7 +82,7 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         for name in ("vocab_size", "hidden_size", "bos_token_id", "eos_token_id", "pad_token_id"):
             setattr(config, name, getattr(decoder.config, name, None))
         lora = config.decoder_mode == "lora"
-        self.adapters = DecoderAdapters(decoder, config.lora_rank, config.lora_targets) if lora else None
+        self.adapters = DecoderAdapters(decoder, config.lora_rank, config.lora_targets, config.merge_adapters) if lora else None
         self.states = DecoderStates(decoder, tokenizer, config.encoder_max_length)
         shape = (self.states.shape.layers, 2, self.states.shape.heads, self.states.shape.head_size)
         self.projection = KeyValueProjection(

@@ -17,7 +17,7 @@ def test_every_part_is_measured_and_the_model_left_alone(tiny, tmp_path):
     tiny.write([{"prompt": "The capital of Portugal is", "target_new": "Oslo"}])
     before = tiny.edited_state
     said = []
-    report = run.run(tiny, run.PARTS, SMALL, said.append)
+    report = run.run(tiny, tiny.decoder, run.PARTS, SMALL, said.append)
     assert tiny.edited_state is before and said == [f"{part} ..." for part in run.PARTS]
     text = run.write(report, tmp_path)
     assert json.loads((tmp_path / "bench.json").read_text()) == json.loads(json.dumps(report))

@@ -6,6 +6,7 @@ import json
 import pytest
 import torch
 from conftest import FACTS, SENTENCES, UNRELATED, encode, make_tiny, share_sentence_encoder, tiny_llama
+from peft.tuners.lora import LoraLayer
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -94,6 +95,31 @@ def test_several_larimars_and_other_adapters_share_a_decoder(tokenizer):
     before = logits(decoder, tokenizer, PROMPTS)
     filled(share_sentence_encoder(LarimarForCausalLM(LarimarConfig(**values), decoder, tokenizer)), 3)
     assert torch.equal(logits(decoder, tokenizer, PROMPTS), before) and not torch.allclose(before, plain, atol=1e-3)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_merged_adapters_say_what_unmerged_ones_say_and_follow_their_weights(tokenizer, family):
+    """Scores without gradients, with merged adapters, against PEFT's own layers; the decoder itself is never touched."""
+    small = GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, initializer_range=0.2, bos_token_id=1)
+    decoder = tiny_llama(len(tokenizer)) if family == "llama" else GPT2LMHeadModel(small).eval()
+    plain = logits(decoder, tokenizer, PROMPTS)
+    adapters = DecoderAdapters(decoder, 4)
+    for step in range(2):
+        for layer in adapters.layers:
+            torch.nn.init.normal_(layer.lora_B[adapters.name].weight, std=0.1 + step)
+        inputs = encode(tokenizer, PROMPTS)
+        adapters.use(True)
+        with_gradients = decoder(**inputs).logits
+        adapters.use(False)
+        assert with_gradients.requires_grad
+        with torch.no_grad():
+            adapters.use(True)
+            assert not any(isinstance(module, LoraLayer) for module in decoder.modules()), "merged layers are in use"
+            merged = decoder(**inputs).logits
+            adapters.use(False)
+        torch.testing.assert_close(merged, with_gradients.detach(), atol=2e-4, rtol=1e-4)
+        assert not torch.allclose(merged, plain, atol=1e-2)
+        assert torch.equal(logits(decoder, tokenizer, PROMPTS), plain)
 
 
 def test_generation_and_loss_out_of_scope_are_the_base_models(larimar, decoder, tokenizer):

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformers import PreTrainedModel
+
 from larimar_editor.bench import edits, growth, lookups, reads
 from larimar_editor.machine import environment
 from larimar_editor.modeling import LarimarForCausalLM
@@ -81,11 +83,12 @@ def _targets(sizes: Sizes) -> list[Target]:
     return found
 
 
-def run(model: LarimarForCausalLM, parts: Sequence[str], sizes: Sizes, say=print) -> dict:
+def run(model: LarimarForCausalLM, bare: PreTrainedModel, parts: Sequence[str], sizes: Sizes, say=print) -> dict:
     """The report: one entry per part, ``environment`` and ``targets``.
 
     Args:
         model: as before afterwards.
+        bare: its decoder, loaded anew.
         parts: of `PARTS`.
         sizes: how far to go.
         say: gets a line before each part.
@@ -98,7 +101,7 @@ def run(model: LarimarForCausalLM, parts: Sequence[str], sizes: Sizes, say=print
         "edits": lambda: edits.one_by_one(model, facts[: sizes.edits]),
         "blocks": lambda: edits.in_blocks(model, facts, sizes.blocks),
         "reads": lambda: reads.reads(model, facts[:200]),
-        "generation": lambda: reads.generation(model, facts[0]),
+        "generation": lambda: reads.generation(model, bare, facts[0]),
         "rows": lambda: growth.with_rows(sizes.rows, config.latent_size, key_size),
         "facts": lambda: growth.with_facts(sizes.facts, config.memory_rows, config.latent_size, key_size),
         "lookups": lambda: lookups.lookups(sizes.prompts, detector.embed([fact["prompt"] for fact in facts[:1000]]).cpu()),
