@@ -150,5 +150,14 @@ def _layer_devices(decoder: nn.Module, count: int) -> list[torch.device]:
     """The device of each layer, for a decoder that is spread over several."""
     for module in decoder.base_model.modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:
-            return [next(layer.parameters()).device for layer in module]
+            return [_device_at_work(layer) for layer in module]
     return [next(decoder.parameters()).device] * count
+
+
+def _device_at_work(layer: nn.Module) -> torch.device:
+    """Where a layer computes. Weights that accelerate keeps elsewhere until they are needed are on "meta" meanwhile."""
+    device = next(layer.parameters()).device
+    if device.type != "meta":
+        return device
+    hooks = (getattr(module, "_hf_hook", None) for module in layer.modules())
+    return torch.device(next(hook.execution_device for hook in hooks if getattr(hook, "execution_device", None) is not None))

@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from accelerate import dispatch_model
 from conftest import FACTS, SENTENCES, UNRELATED, encode, make_tiny, share_sentence_encoder, tiny_llama
 from peft.tuners.lora import LoraLayer
 from transformers import (
@@ -95,6 +96,31 @@ def test_several_larimars_and_other_adapters_share_a_decoder(tokenizer):
     before = logits(decoder, tokenizer, PROMPTS)
     filled(share_sentence_encoder(LarimarForCausalLM(LarimarConfig(**values), decoder, tokenizer)), 3)
     assert torch.equal(logits(decoder, tokenizer, PROMPTS), before) and not torch.allclose(before, plain, atol=1e-3)
+
+
+def test_a_decoder_spread_by_a_device_map_is_edited_as_a_whole_one(tokenizer, tmp_path):
+    """Two places, as `model_parallel` has two GPUs: one layer's weights are on "meta" until accelerate brings them."""
+    whole = make_tiny(tokenizer)
+    decoder = tiny_llama(len(tokenizer))
+    names = [name for name, _ in decoder.named_children() if name != "model"] + [
+        "model.embed_tokens",
+        "model.norm",
+        "model.rotary_emb",
+    ]
+    places = dict.fromkeys(names, "cpu") | {"model.layers.0": "cpu", "model.layers.1": "disk"}
+    dispatch_model(decoder, places, main_device="cpu", offload_dir=tmp_path)
+    assert {parameter.device.type for parameter in decoder.model.layers.parameters()} == {"cpu", "meta"}
+    whole.save_pretrained(tmp_path / "checkpoint", dtype=torch.float32)
+    spread = share_sentence_encoder(
+        LarimarForCausalLM.from_pretrained(tmp_path / "checkpoint", decoder=decoder, tokenizer=tokenizer)
+    )
+    for model in (whole, spread):
+        model.write(FACTS)
+    torch.testing.assert_close(logits(spread, tokenizer, PROMPTS), logits(whole, tokenizer, PROMPTS))
+    torch.testing.assert_close(logits(spread, tokenizer, UNRELATED), logits(whole, tokenizer, UNRELATED))
+    options = dict(max_new_tokens=4, do_sample=False)
+    inputs = encode(tokenizer, PROMPTS)
+    assert torch.equal(spread.generate(**inputs, **options), whole.generate(**inputs, **options))
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
