@@ -16,7 +16,7 @@ class Stage:
 
     Attributes:
         blocks: requests, each a mapping with ``prompt``, ``target_new``, ``ground_truth`` and ``subject``; those of a block are
-            handed to the method in one call.
+            handed to the method in one call, of which ROME, GRACE and others take only the first.
         scored: prompts and targets whose accuracy is measured.
         generated: prompts that the model is to go on from.
         sampling: of `transformers.GenerationMixin.generate`, greedy where empty.

@@ -14,7 +14,6 @@ from larimar_editor.evaluation.sequential import last_of_each_prompt, method_con
 
 SIZES = (1, 4, 16, 64, 256, 512, 1024, 2048, 4096)
 ROWS = (128, 512)
-METHODS = ("MEMIT", "ROME")
 ASKED = 128  # of a block, evenly spread: asking takes longer than writing
 
 
@@ -23,7 +22,9 @@ def _conditions(context: Context) -> list[Condition]:
     few = edits[: context.baseline_cases]
     sizes = sorted({size for size in SIZES if size <= len(edits)} | {len(few)})
     own = [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
-    return own + method_conditions(context, few, METHODS, together=True)
+    # EasyEdit's ROME edits the first request of a call only.
+    methods = method_conditions(context, few, ["MEMIT"], together=True) + method_conditions(context, few, ["ROME"])
+    return own + methods
 
 
 def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
@@ -60,5 +61,5 @@ EVALUATION = Evaluation(
     ),
     _plot,
     note=f"Of a block up to {2 * ASKED - 1} facts are asked for, evenly spread. EasyEdit's methods get the first cases only; "
-    "ROME edits those of a block one after the other.",
+    "ROME, which edits one at a time, one after the other.",
 )

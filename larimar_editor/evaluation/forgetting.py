@@ -24,7 +24,7 @@ def _conditions(context: Context) -> list[Condition]:
     rows = max(1, min(ROWS, len(edits) // 2))
     sizes = ((1, "N = 1"), (rows, "N = K"), (2 * rows, "N = 2K"))
     own = [_condition(context, edits, rows, count, name) for count, name in sizes]
-    return own + prompted_conditions(context, edits, TRIALS)
+    return own + prompted_conditions(context, edits, TRIALS // 2)  # each asks for many
 
 
 def _condition(context: Context, edits: Sequence[Edit], rows: int, count: int, name: str) -> Condition:
