@@ -249,15 +249,19 @@ def evaluate(
     from larimar_editor.evaluation.context import Context
     from larimar_editor.evaluation.evaluation import NAMES, find
     from larimar_editor.evaluation.records import processes
+    from larimar_editor.evaluation.report import all_tables
 
     if name not in (*NAMES, "all"):
         raise typer.BadParameter(f"no evaluation {name!r}; there are {', '.join(NAMES)} and all", param_hint="NAME")
     context = Context(hparams, counterfact, zsre, text, facts, out, limit, baselines, dtype, device, seed)
+    summaries, tables = [], []
     for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:
-        evaluation.run(context, out / evaluation.name, progress=processes().is_main_process)
+        summaries.append(evaluation.run(context, out / evaluation.name, progress=processes().is_main_process))
         if processes().is_main_process:
-            table = (out / evaluation.name / "table.md").read_text(encoding="utf-8")
-            typer.echo(f"{evaluation.name}: {evaluation.title}\n\n{table}")
+            tables.append((out / evaluation.name / "table.md").read_text(encoding="utf-8"))
+            typer.echo(f"{evaluation.name}: {evaluation.title}\n\n{tables[-1]}")
+    if name == "all" and processes().is_main_process:
+        (out / "tables.md").write_text(all_tables(summaries, tables), encoding="utf-8")
 
 
 @app.command()

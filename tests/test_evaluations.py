@@ -177,6 +177,15 @@ def test_every_evaluation_writes_its_files(name, hparams, tmp_path):
     assert all(model.episodic.is_empty() for model in context._models.values()), "the next evaluation finds nothing written"
 
 
+def test_the_command_runs_all_and_collects_their_tables(hparams, tmp_path, monkeypatch):
+    monkeypatch.setattr("larimar_editor.evaluation.evaluation.NAMES", ("zsre", "scope"))
+    done = CliRunner().invoke(app, ["eval", "all", "--hparams", str(hparams), "--limit", "2", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    tables = (tmp_path / "tables.md").read_text()
+    assert all((tmp_path / name / "table.md").read_text() in tables for name in ("zsre", "scope"))
+    assert "## zsre: " in tables and find("scope").note in tables and "limit 2" in tables
+
+
 def test_the_command_runs_one_by_name(hparams, tmp_path):
     given = ["eval", "zsre", "--hparams", str(hparams), "--limit", "1", "--out", str(tmp_path)]
     done = CliRunner().invoke(app, given)

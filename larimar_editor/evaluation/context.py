@@ -92,8 +92,8 @@ class Context:
             "checkpoint": _digest(self.folder / "model.safetensors"),
             "counterfact": _source(self.counterfact),
             "zsre": _source(self.zsre),
-            "text": str(self.text or SENTENCES.name),
-            "facts": str(self.facts or "the project's own"),
+            "text": _source(self.text),
+            "facts": _source(self.facts),
             "limit": self.limit,
             "baseline_cases": self.baseline_cases,
             "dtype": self.dtype,
@@ -112,7 +112,7 @@ def cases_of(edits: list[Edit]) -> Mapping[str, Edit]:
 
 
 def _source(path: Path | None) -> str:
-    return "the project's own edits" if path is None else str(path)
+    return "the project's own" if path is None else f"{path.name}, {_digest(path)}"
 
 
 def _digest(path: Path) -> str:

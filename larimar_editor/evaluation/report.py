@@ -53,6 +53,23 @@ def markdown_table(rows: Sequence[Mapping], headers: Mapping[str, str], paper: S
     return "\n".join(lines) + "\n"
 
 
+def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
+    """Tables of several evaluations one after the other, each with its title and note, in Markdown.
+
+    Args:
+        summaries: as `larimar_editor.evaluation.evaluation.Evaluation.run` returns them.
+        tables: their tables in Markdown.
+    """
+    settings = summaries[0]["settings"]
+    said = ", ".join(f"{key} {settings[key]}" for key in ("model", "dtype", "counterfact", "zsre", "limit", "baseline_cases"))
+    machine = ", ".join(f"{key} {settings[key]}" for key in ("hardware", "threads", "torch", "transformers"))
+    parts = [f"Settings: {said}. {machine}.\n\nIn brackets: 95% interval and number of cases; in italics: the paper's own.\n"]
+    for summary, table in zip(summaries, tables, strict=True):
+        left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items())
+        parts.append(f"## {summary['evaluation']}: {summary['title']}\n\n{table}\n{summary['note']}{left_out}\n")
+    return "\n".join(parts)
+
+
 def latex_table(rows: Sequence[Mapping], headers: Mapping[str, str], paper: Sequence[Mapping] = ()) -> str:
     """The same as a ``tabular`` for booktabs; counts and intervals in small print."""
     lines = [rf"\begin{{tabular}}{{l{'r' * len(headers)}}}", r"\toprule"]
