@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -50,21 +49,26 @@ class DecoderAdapters:
         self._places = [places[id(layer)] for layer in self.layers]
         # Quantised layers, and those that accelerate moves about, are left to PEFT.
         bases = [layer.get_base_layer() for layer in self.layers]
+        self._parts = [
+            (base, layer.lora_A[self.name], layer.lora_B[self.name]) for base, layer in zip(bases, self.layers, strict=True)
+        ]
         self._merge = merge and all(type(base) in (nn.Linear, Conv1D) and not hasattr(base, "_hf_hook") for base in bases)
-        self._merged: list[_Merged | None] = [None] * len(self.layers)
+        self._merged: list[nn.Module] = []
+        self._stamps: list[tuple] = []
 
     def use(self, on: bool) -> None:
         """Let the adapters act alone, or put back what was before."""
+        if on and self._merge and not torch.is_grad_enabled():
+            self._put(self._up_to_date())
+            self._others = []
         # Not PEFT's enable_adapters: it freezes what it switches off, even before the backward pass, one weight at a time.
-        if on and self._others is None:
+        elif on and self._others is None:
             self._others = [_switches(layer) for layer in self.layers]
             for layer in self.layers:
                 layer._active_adapter, layer._disable_adapters = [self.name], False
-            if self._merge and not torch.is_grad_enabled():
-                self._put([merged.layer for merged in self._up_to_date()])
         elif not on and self._others is not None:
             self._put(self.layers)
-            for layer, switches in zip(self.layers, self._others, strict=True):
+            for layer, switches in zip(self.layers, self._others):
                 layer._active_adapter, layer._disable_adapters = switches
             self._others = None
 
@@ -72,30 +76,27 @@ class DecoderAdapters:
         for (parent, name), layer in zip(self._places, layers, strict=True):
             parent._modules[name] = layer
 
-    def _up_to_date(self) -> list[_Merged]:
-        for place, layer in enumerate(self.layers):
-            stamp = _stamp(layer, self.name)
-            if self._merged[place] is None or self._merged[place].stamp != stamp:
-                self._merged[place] = _Merged(_merged_layer(layer, self.name), stamp)
+    def _up_to_date(self) -> list[nn.Module]:
+        """The merged layers; one is made anew when a weight that it was made from is not the same any more."""
+        # Past nn.Module's look-ups: this is done for each generated token.
+        stamps = [
+            tuple((weight.data_ptr(), weight._version) for weight in (part._parameters["weight"] for part in parts))
+            for parts in self._parts
+        ]
+        if stamps != self._stamps:
+            before = self._stamps or [None] * len(stamps)
+            held = self._merged or [None] * len(stamps)
+            self._merged = [
+                merged if old == new else _merged_layer(layer, self.name)
+                for layer, merged, old, new in zip(self.layers, held, before, stamps)
+            ]
+            self._stamps = stamps
         return self._merged
 
     def weights(self) -> dict[str, Tensor]:
         """``INDEX.lora_A`` of shape ``(rank, in)`` and ``INDEX.lora_B`` of shape ``(out, rank)``, by a layer's place."""
         parts = ("lora_A", "lora_B")
         return {f"{i}.{part}": getattr(layer, part)[self.name].weight for i, layer in enumerate(self.layers) for part in parts}
-
-
-@dataclass(frozen=True)
-class _Merged:
-    """A layer with the adapter in its weight, and what tells whether the weights it was made from are the same still."""
-
-    layer: nn.Module
-    stamp: tuple
-
-
-def _stamp(layer, adapter: str) -> tuple:
-    weights = (layer.get_base_layer().weight, layer.lora_A[adapter].weight, layer.lora_B[adapter].weight)
-    return tuple((weight.data_ptr(), weight._version, weight.dtype) for weight in weights)
 
 
 @torch.no_grad()

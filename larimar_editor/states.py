@@ -12,6 +12,8 @@ from transformers import DynamicCache, PreTrainedTokenizerBase
 
 from larimar_editor.rotary import PositionCode, position_code
 
+_TEXTS_PER_PASS = 64
+
 
 class TruncationWarning(UserWarning):
     """A text is longer than the encoder takes; the message names the text and what was cut."""
@@ -97,7 +99,7 @@ class DecoderStates:
     def last_tokens(self, texts: Sequence[str], count: int) -> Tensor:
         """States of the last ``count`` tokens of each text, oldest first: ``(N, count, L, 2, H, D)`` float32.
 
-        Texts of fewer tokens repeat their first. One decoder pass over the batch.
+        Texts of fewer tokens repeat their first.
 
         Raises:
             ValueError: an empty text.
@@ -107,6 +109,13 @@ class DecoderStates:
             if not ids:
                 raise ValueError(f"nothing to encode in {text!r}")
         rows = [[self.bos_token_id, *cut_to(ids, self.max_length, text, self.tokenizer)] for text, ids in zip(texts, rows)]
+        # Texts of like length share a pass, so that little of it is padding and its cache stays small.
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        parts = [order[start : start + _TEXTS_PER_PASS] for start in range(0, len(order), _TEXTS_PER_PASS)]
+        found = torch.cat([self._last_of([rows[place] for place in part], count) for part in parts])
+        return found if len(parts) == 1 and order == sorted(order) else found[torch.tensor(order).argsort().to(found.device)]
+
+    def _last_of(self, rows: Sequence[list[int]], count: int) -> Tensor:
         device = next(self.decoder.parameters()).device
         longest = max(map(len, rows))
         pad = self.bos_token_id
