@@ -51,7 +51,7 @@ def test_a_torn_last_record_is_not_counted(tmp_path):
 def test_the_report_is_written_in_every_format(tmp_path):
     rows = [summarise([record(9.0), record(s)]) | {"method": m} for m, s in (("LARIMAR", 0.1), ("ROME", 30.0))]
     table = write_comparison(rows, tmp_path, {"edits": 2})
-    assert "| LARIMAR | 2 | 1.000 | – | – | 0.100 | 9.000 | 90.000 |" in table
+    assert "| LARIMAR | 2 | 1.000 | – | – | – | 0.100 | 9.000 | 90.000 |" in table
     saved = json.loads((tmp_path / "comparison.json").read_text())
     assert saved["settings"] == {"edits": 2} and [row["method"] for row in saved["rows"]] == ["LARIMAR", "ROME"]
     assert list(pd.read_csv(tmp_path / "comparison.csv").method) == ["LARIMAR", "ROME"]
