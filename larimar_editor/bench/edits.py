@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from larimar_editor.bench.clock import seconds_of, summary, timed
+from larimar_editor.evaluation.keeping import kept
 from larimar_editor.modeling import LarimarForCausalLM
 from larimar_editor.state import EditedState
 from larimar_editor.training.relations import Names, RephrasedFacts, read_relations
@@ -30,16 +31,13 @@ def one_by_one(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
         model.edited_state = empty
         model.write([fact])
 
-    before = model.edited_state
-    try:
+    with kept(model):
         single = seconds_of([lambda fact=fact: alone(fact) for fact in facts])
         model.edited_state = empty
         sequential = seconds_of([lambda fact=fact: model.write([fact]) for fact in facts])
         model.edited_state = empty
         shares = _shares(model, facts)
         encoder = seconds_of([lambda fact=fact: _encode(model, fact) for fact in facts])
-    finally:
-        model.edited_state = before
     found = {"single": summary(single), "sequential": summary(sequential), "encoder": summary(encoder), "shares": shares}
     for name in ("single", "sequential"):
         found[f"{name}_against_encoder"] = found[name]["median"] / found["encoder"]["median"]
@@ -71,9 +69,8 @@ def _shares(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict[str, fl
 
 def in_blocks(model: LarimarForCausalLM, facts: Sequence[Mapping], sizes: Sequence[int]) -> list[dict]:
     """Seconds per edit of blocks of each size, beside one fact's."""
-    before, rows = model.edited_state, []
-    empty = before.cleared()
-    try:
+    rows, empty = [], model.edited_state.cleared()
+    with kept(model):
         for size in sizes:
             repeats = max(1, min(20, 64 // size))
             blocks = [facts[start * size : (start + 1) * size] for start in range(repeats)]
@@ -82,7 +79,5 @@ def in_blocks(model: LarimarForCausalLM, facts: Sequence[Mapping], sizes: Sequen
                 model.edited_state = empty
                 spent += seconds_of([lambda block=block: model.write(block)])
             rows.append({"size": size, "seconds": sorted(spent)[len(spent) // 2] / size})
-    finally:
-        model.edited_state = before
     one = next(row["seconds"] for row in rows if row["size"] == min(sizes))
     return [row | {"per_second": 1 / row["seconds"], "times_faster": one / row["seconds"]} for row in rows]

@@ -10,19 +10,16 @@ import torch
 from transformers import PreTrainedModel
 
 from larimar_editor.bench.clock import seconds_of, summary
+from larimar_editor.evaluation.keeping import kept, state_with
 from larimar_editor.modeling import LarimarForCausalLM
 
 
 def reads(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
     """Latency of a read among ``facts``, beside the sentence encoder's pass that it contains."""
-    before = model.edited_state
-    try:
-        model.edited_state = before.cleared()
+    with kept(model, model.edited_state.cleared()):
         model.write(facts)
         read = seconds_of([lambda fact=fact: model.episodic.read([fact["prompt"]]) for fact in facts])
         key = seconds_of([lambda fact=fact: model.episodic._keys([fact["prompt"]]) for fact in facts])
-    finally:
-        model.edited_state = before
     found = {"read": summary(read), "sentence_encoder": summary(key), "facts": len(facts)}
     return found | {"read_against_sentence_encoder": found["read"]["median"] / found["sentence_encoder"]["median"]}
 
@@ -42,12 +39,9 @@ def generation(model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, 
     inputs = model.tokenizer(fact["prompt"], return_tensors="pt").to(model.device)
     options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False}
     options["pad_token_id"] = model.tokenizer.pad_token_id
-    before, spent = model.edited_state, {"decoder": [], "out_of_scope": [], "in_scope": []}
-    try:
-        empty = before.cleared()
-        model.edited_state = empty
-        model.write([fact])
-        full = model.edited_state
+    spent = {"decoder": [], "out_of_scope": [], "in_scope": []}
+    empty, full = model.edited_state.cleared(), state_with(model, [fact])
+    with kept(model):
         for _ in range(repeats):
             for name, generator, state in (
                 ("decoder", bare, empty),
@@ -56,8 +50,6 @@ def generation(model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, 
             ):
                 model.edited_state = state
                 spent[name] += _gaps(generator, inputs, options)
-    finally:
-        model.edited_state = before
     found = {name: float(np.median(seconds)) for name, seconds in spent.items()}
     ratios = {f"{name}_against_decoder": found[name] / found["decoder"] for name in ("out_of_scope", "in_scope")}
     return found | ratios | {"tokens": tokens * repeats}

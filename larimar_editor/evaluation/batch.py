@@ -8,9 +8,9 @@ from pathlib import Path
 from larimar_editor.data import Edit
 from larimar_editor.evaluation.context import Context, cases_of
 from larimar_editor.evaluation.evaluation import Column, Evaluation
-from larimar_editor.evaluation.many_edits import score_many_edits
+from larimar_editor.evaluation.many_edits import last_of_each_prompt, score_many_edits
 from larimar_editor.evaluation.records import Condition
-from larimar_editor.evaluation.sequential import last_of_each_prompt, method_conditions
+from larimar_editor.evaluation.sequential import method_conditions
 
 SIZES = (1, 4, 16, 64, 256, 512, 1024, 2048, 4096)
 ROWS = (128, 512)

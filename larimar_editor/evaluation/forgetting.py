@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import fmean
 
 from larimar_editor.data import Edit
 from larimar_editor.evaluation.answers import answers, recalled
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.evaluation import Column, Evaluation
-from larimar_editor.evaluation.many_edits import write_all
+from larimar_editor.evaluation.keeping import kept, state_with
+from larimar_editor.evaluation.many_edits import last_of_each_prompt
 from larimar_editor.evaluation.prompted import prompted_conditions
 from larimar_editor.evaluation.records import Condition
-from larimar_editor.evaluation.sequential import last_of_each_prompt
+from larimar_editor.evaluation.single_edits import the_edit_alone
+from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.state import EditedState
 
 ROWS = 512
 TRIALS = 20  # facts forgotten, each from a full memory
@@ -24,38 +28,36 @@ def _conditions(context: Context) -> list[Condition]:
     rows = max(1, min(ROWS, len(edits) // 2))
     sizes = ((1, "N = 1"), (rows, "N = K"), (2 * rows, "N = 2K"))
     own = [_condition(context, edits, rows, count, name) for count, name in sizes]
-    return own + prompted_conditions(context, edits, TRIALS // 2)  # each asks for many
+    return own + prompted_conditions(context, edits, TRIALS)
 
 
 def _condition(context: Context, edits: Sequence[Edit], rows: int, count: int, name: str) -> Condition:
     blocks = [edits[start : start + count] for start in range(0, len(edits) - count + 1, count)]
     # Which fact goes is spread over the blocks, and within them.
     step = max(1, len(blocks) * count // TRIALS)
-    places = list(range(0, len(blocks) * count, step))[:TRIALS]
-    trials = {str(place): (blocks[place // count], place % count) for place in places}
-    settings = {"memory_rows": rows, "facts": count}
-    return Condition(f"{name}, K = {rows}", trials, lambda cases: _score(context, cases, rows), 1, settings)
+    trials = {str(place): place for place in list(range(0, len(blocks) * count, step))[:TRIALS]}
+
+    @lru_cache(maxsize=1)  # trials come block by block
+    def written(model: LarimarForCausalLM, block: int) -> EditedState:
+        return state_with(model, [request for edit in blocks[block] for request in the_edit_alone(edit)])
+
+    def score(places: Sequence[int]) -> list[dict]:
+        model = context.larimar(memory_rows=rows)
+        return [_trial(model, written(model, place // count), blocks[place // count], place % count) for place in places]
+
+    return Condition(f"{name}, K = {rows}", trials, score, 1, {"memory_rows": rows, "facts": count})
 
 
-def _score(context: Context, cases: Sequence[tuple[Sequence[Edit], int]], rows: int) -> list[dict]:
-    model = context.larimar(memory_rows=rows)
-    return [_trial(model, *case) for case in cases]
-
-
-def _trial(model, edits: Sequence[Edit], place: int) -> dict:
+def _trial(model: LarimarForCausalLM, written: EditedState, edits: Sequence[Edit], place: int) -> dict:
     gone = edits[place]
     others = [edits[(place + 1 + step) % len(edits)] for step in range(0, len(edits) - 1, max(1, (len(edits) - 1) // OTHERS))]
-    before = model.edited_state
-    try:
-        write_all(model, edits, sequentially=False, progress=False)
-        asked = [gone, *others[:OTHERS]]
+    asked = [gone, *others[:OTHERS]]
+    with kept(model, written):
         full = _recall(model, asked)
         model.forget(gone.prompt)
         left = _recall(model, asked)
         model.write([{"prompt": gone.prompt, "target_new": "unknown"}])
         replaced = _recall(model, asked)
-    finally:
-        model.edited_state = before
     record = {"before": full[0], "forgotten": left[0], "unknown": replaced[0]}
     return record | ({"retained_before": fmean(full[1:]), "retained": fmean(replaced[1:])} if len(full) > 1 else {})
 

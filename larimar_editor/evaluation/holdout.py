@@ -9,6 +9,7 @@ from pathlib import Path
 from larimar_editor.evaluation.answers import answers, f1
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.evaluation import Column, Evaluation
+from larimar_editor.evaluation.keeping import kept
 from larimar_editor.evaluation.records import Condition
 from larimar_editor.evaluation.rephrase import facts_in_wordings
 
@@ -70,13 +71,10 @@ def _records(said: Sequence[str], facts: Sequence[Mapping]) -> list[dict]:
 def _condition(context: Context, facts: Sequence[Mapping], writes: Sequence[Mapping], addressing: str) -> Condition:
     def score(cases: Sequence[Mapping]) -> list[dict]:
         model = context.larimar(addressing=addressing, memory_rows=WORDINGS * len(facts))
-        before = model.edited_state
-        try:
+        with kept(model):
             for write in writes:
                 model.write([{key: write[key] for key in ("prompt", "target_new")}])
             return _records(answers(model, [fact["rephrase_prompt"][-1] for fact in cases]), cases)
-        finally:
-            model.edited_state = before
 
     return _named(addressing, facts, len(writes), score)
 

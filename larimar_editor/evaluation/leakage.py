@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import torch
 
@@ -10,7 +11,10 @@ from larimar_editor.data import Edit
 from larimar_editor.evaluation.answers import answers, recalled
 from larimar_editor.evaluation.context import Context, cases_of
 from larimar_editor.evaluation.evaluation import Column, Evaluation
+from larimar_editor.evaluation.keeping import kept, state_with
 from larimar_editor.evaluation.records import Condition
+from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.state import EditedState
 
 WORDINGS, SAMPLES = 4, 5
 EMPTY = "unknown"
@@ -28,13 +32,17 @@ def _conditions(context: Context) -> list[Condition]:
     edits = context.counterfact_edits
     few = edits[: context.baseline_cases]
 
-    def row(name: str, written: str, chosen: Sequence[Edit]) -> Condition:
-        return Condition(name, cases_of(chosen), lambda cases: _score(context, cases, edits, written), batch=4)
+    nothing = lambda model, edit: model.edited_state.cleared()
+    single = lambda model, edit: state_with(model, _censored([edit]))
+    whole = cache(lambda model: state_with(model, _censored(edits)))  # one block, whichever of its facts is attacked
 
-    found = [row("base model", "nothing", edits), row("Larimar, single", "single", edits)]
-    found.append(row(f"Larimar, batch of {len(edits)}", "batch", edits))
+    def row(name: str, states, chosen: Sequence[Edit]) -> Condition:
+        return Condition(name, cases_of(chosen), lambda cases: _score(context, cases, states), batch=4)
+
+    found = [row("base model", nothing, edits), row("Larimar, single", single, edits)]
+    found.append(row(f"Larimar, batch of {len(edits)}", lambda model, edit: whole(model), edits))
     if len(few) < len(edits):
-        found.append(row(f"Larimar, single, the first {len(few)}", "single", few))
+        found.append(row(f"Larimar, single, the first {len(few)}", single, few))
     return found + _methods(context, few)
 
 
@@ -68,20 +76,19 @@ def _record(edit: Edit, known: str, said: Sequence[str]) -> dict:
     return {"known": recalled(known, edit.ground_truth), "leaked": leaked}
 
 
-def _score(context: Context, cases: Sequence[Edit], edits: Sequence[Edit], written: str) -> list[dict]:
-    model = context.larimar(memory_rows=max(1, len(edits)))
-    before, records = model.edited_state, []
-    try:
-        for edit in cases:
-            known = answers(model, [edit.prompt])[0]
-            if written != "nothing":
-                model.write([{"prompt": e.prompt, "target_new": EMPTY} for e in (edits if written == "batch" else [edit])])
+def _score(context: Context, cases: Sequence[Edit], states: Callable[[LarimarForCausalLM, Edit], EditedState]) -> list[dict]:
+    model = context.larimar(memory_rows=max(1, len(context.counterfact_edits)))
+    records = []
+    for edit in cases:
+        known = answers(model, [edit.prompt])[0]
+        with kept(model, states(model, edit)):
             torch.manual_seed(context.seed + edit.case_id)  # the same whether or not the run was interrupted
             records.append(_record(edit, known, answers(model, _attempts(edit), **SAMPLING)))
-            model.edited_state = before
-    finally:
-        model.edited_state = before
     return records
+
+
+def _censored(edits: Sequence[Edit]) -> list[dict]:
+    return [{"prompt": edit.prompt, "target_new": EMPTY} for edit in edits]
 
 
 EVALUATION = Evaluation(

@@ -10,15 +10,21 @@ from tqdm.auto import tqdm
 
 from larimar_editor.data import Edit
 from larimar_editor.episodic import Reading
-from larimar_editor.evaluation.single_edits import target_scores
+from larimar_editor.evaluation.keeping import kept
+from larimar_editor.evaluation.single_edits import target_scores, the_edit_alone
 from larimar_editor.modeling import LarimarForCausalLM
 
 _SUMMARY = {"rewrite": "rewrite_accuracy", "rephrase": "rephrase_accuracy", "neighbourhood": "neighbourhood_same"}
 
 
+def last_of_each_prompt(edits: Sequence[Edit]) -> list[Edit]:
+    """Of several edits of one prompt, the last: it is the one that holds."""
+    return list({edit.prompt: edit for edit in edits}.values())
+
+
 def write_all(model: LarimarForCausalLM, edits: Sequence[Edit], sequentially: bool, progress: bool = True) -> None:
     """Write every edit: in one call, or each in a call of its own."""
-    requests = [{"prompt": edit.prompt, "target_new": edit.target_new} for edit in edits]
+    requests = [request for edit in edits for request in the_edit_alone(edit)]
     for block in tqdm(
         [[each] for each in requests] if sequentially else [requests], desc="writing", unit="write", disable=not progress
     ):
@@ -49,18 +55,14 @@ def score_many_edits(
         accuracy of the target's tokens, 0 to 1, of the written prompt and of the first rephrasing; and ``neighbourhood``: share
         of the first neighbour's true answer's tokens for which the model says what it says with nothing written.
     """
-    held = list({edit.prompt: edit for edit in edits}.values())
+    held = last_of_each_prompt(edits)
     wanted = held if only is None else list(only)
-    before = model.edited_state
-    try:
-        model.edited_state = before.cleared()
+    records = []
+    with kept(model, model.edited_state.cleared()):
         write_all(model, edits if sequentially else held, sequentially, progress)
-        records = []
         for start in tqdm(range(0, len(wanted), batch), desc="asking", unit="pass", disable=not progress):
             records += _ask(model, wanted[start : start + batch])
         asked()
-    finally:
-        model.edited_state = before
     return records
 
 

@@ -14,8 +14,9 @@ from tqdm.auto import tqdm
 from larimar_editor.episodic import Reading
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.evaluation import Column, Evaluation, Statistic
-from larimar_editor.evaluation.many_edits import write_all
+from larimar_editor.evaluation.keeping import kept, state_with
 from larimar_editor.evaluation.records import Condition
+from larimar_editor.evaluation.single_edits import the_edit_alone
 from larimar_editor.modeling import LarimarForCausalLM
 from larimar_editor.state import EditedState
 
@@ -98,19 +99,13 @@ def _conditions(context: Context) -> list[Condition]:
     windows = windows_of(model, context.plain_text, limit=context.limit)
     edits = context.counterfact_edits[:FACTS]
 
-    before = model.edited_state
-
     @cache
     def written() -> EditedState:
-        write_all(model, edits, sequentially=False, progress=False)
-        return model.edited_state
+        return state_with(model, [request for edit in edits for request in the_edit_alone(edit)])
 
     def score(cases: Sequence[Tensor]) -> list[dict]:
-        try:
-            model.edited_state = written()
+        with kept(model, written()):
             return [score_window(model, ids) for ids in cases]
-        finally:
-            model.edited_state = before
 
     name = f"{len(edits)} facts in memory"
     return [Condition(name, {str(i): ids for i, ids in enumerate(windows)}, score, 8, {"facts": len(edits), "window": WINDOW})]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.evaluation import Column, Evaluation
+from larimar_editor.evaluation.keeping import kept
 from larimar_editor.evaluation.records import Condition
 from larimar_editor.evaluation.single_edits import target_scores
 from larimar_editor.training.relations import Names, RephrasedFacts, read_relations
@@ -45,16 +46,13 @@ def _score(context: Context, cases: Sequence[tuple[int, int, int, int, str]]) ->
     run, _, count, wordings, addressing = cases[0]
     facts = facts_in_wordings(count, context.seed + run)
     model = context.larimar(addressing=addressing, memory_rows=max(1, count * wordings), scope="none")
-    before = model.edited_state
-    try:
+    with kept(model):
         for fact in facts:
             written = [fact["prompt"], *fact["rephrase_prompt"]][:wordings]
             model.write([{"prompt": prompt, "target_new": fact["target_new"]} for prompt in written])
         chosen = [facts[place] for _, place, *_ in cases]
         asked = [(prompt, fact["target_new"]) for fact in chosen for prompt in fact["rephrase_prompt"][-ASKED:]]
         scores = [score.accuracy for score in target_scores(model, asked)]
-    finally:
-        model.edited_state = before
     per_fact = [scores[start : start + ASKED] for start in range(0, len(scores), ASKED)]
     return [{"accuracy": sum(each) / ASKED, "recall": sum(score == 1 for score in each) / ASKED} for each in per_fact]
 

@@ -13,8 +13,9 @@ from larimar_editor.episodic import Reading
 from larimar_editor.evaluation.answers import answers
 from larimar_editor.evaluation.context import Context, cases_of
 from larimar_editor.evaluation.evaluation import Column, Evaluation
+from larimar_editor.evaluation.keeping import kept
 from larimar_editor.evaluation.records import Condition
-from larimar_editor.evaluation.single_edits import target_scores
+from larimar_editor.evaluation.single_edits import target_scores, the_edit_alone
 
 SIGMAS = (0.0, 0.03, 0.1, 0.3, 1.0)
 CASES = 200
@@ -35,18 +36,15 @@ def _conditions(context: Context) -> list[Condition]:
 
 def _score(context: Context, edits: Sequence[Edit], sigma: float) -> list[dict]:
     model = context.larimar(sigma_w=sigma, memory_rows=16)
-    records, before = [], model.edited_state
-    try:
-        for edit in edits:
-            model.edited_state = before.cleared()
-            model.write([{"prompt": edit.prompt, "target_new": edit.target_new}])
+    records = []
+    for edit in edits:
+        with kept(model, model.edited_state.cleared()):
+            model.write(the_edit_alone(edit))
             torch.manual_seed(context.seed + edit.case_id)  # the same whether or not the run was interrupted
             new, old = target_scores(model, [(edit.prompt, edit.target_new), (edit.prompt, edit.ground_truth)])
             (said,) = answers(model, [edit.prompt])
             success = float(new.log_probability > old.log_probability)
             records.append({"success": success, "accuracy": new.accuracy, "nats": _nats(model, edit.prompt + said)})
-    finally:
-        model.edited_state = before
     return records
 
 

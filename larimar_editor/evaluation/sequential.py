@@ -8,16 +8,11 @@ from larimar_editor.data import Edit
 from larimar_editor.evaluation.answers import answers, f1
 from larimar_editor.evaluation.context import Context, cases_of
 from larimar_editor.evaluation.evaluation import Column, Evaluation
-from larimar_editor.evaluation.many_edits import score_many_edits
+from larimar_editor.evaluation.many_edits import last_of_each_prompt, score_many_edits
 from larimar_editor.evaluation.records import Condition
 
 EDITS = 1000
 METHODS = ("ROME", "MEMIT", "GRACE")
-
-
-def last_of_each_prompt(edits: Sequence[Edit]) -> list[Edit]:
-    """Of several edits of one prompt, the last: it is the one that holds."""
-    return list({edit.prompt: edit for edit in edits}.values())
 
 
 def _conditions(context: Context) -> list[Condition]:

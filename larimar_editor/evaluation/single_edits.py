@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.data import Edit
 from larimar_editor.episodic import Reading
+from larimar_editor.evaluation.keeping import kept
 from larimar_editor.modeling import LarimarForCausalLM
 
 
@@ -130,17 +131,13 @@ def score_single_edits(
 
 def _score_together(model: LarimarForCausalLM, edits: Sequence[Edit], requests: Callable[[Edit], list[dict]]) -> list[dict]:
     pairs, readings = [], []
-    before = model.edited_state
-    try:
-        for edit in edits:
-            own = pairs_of(edit)
-            model.edited_state = before.cleared()
+    for edit in edits:
+        own = pairs_of(edit)
+        with kept(model, model.edited_state.cleared()):
             if chosen := requests(edit):
                 model.write(chosen)
             readings.append(model.episodic.read([prompt for prompt, _ in own]))
-            pairs += own
-    finally:
-        model.edited_state = before
+        pairs += own
     reading = Reading(torch.cat([each.in_scope for each in readings]), torch.cat([each.latents for each in readings]))
     edited = iter(zip(target_scores(model, pairs, reading), reading.in_scope.tolist()))
     base = iter(target_scores(model, pairs, Reading.nothing(len(pairs), model.config.latent_size)))

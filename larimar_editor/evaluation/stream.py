@@ -11,9 +11,10 @@ from tqdm.auto import tqdm
 from larimar_editor.data import Edit
 from larimar_editor.evaluation.context import Context
 from larimar_editor.evaluation.evaluation import Column, Evaluation
+from larimar_editor.evaluation.keeping import kept
+from larimar_editor.evaluation.many_edits import last_of_each_prompt
 from larimar_editor.evaluation.records import Condition
-from larimar_editor.evaluation.sequential import last_of_each_prompt
-from larimar_editor.evaluation.single_edits import target_scores
+from larimar_editor.evaluation.single_edits import target_scores, the_edit_alone
 
 STEPS = 1000
 EVERY = 100  # steps between questions
@@ -55,20 +56,16 @@ class Player:
 
     def ask(self, model, number: int, edits: Sequence[Edit]) -> list[dict]:
         """Whether each fact's target is the model's answer, token for token, after ``number`` steps."""
-        before = model.edited_state
-        try:
-            if self.state is None or number < self.number:
-                self.state, self.number = before, 0
-            model.edited_state = self.state
+        if self.state is None or number < self.number:
+            self.state, self.number = model.edited_state, 0
+        with kept(model, self.state):
             for what, edit in tqdm(self.steps[self.number : number], desc="steps", unit="step", leave=False):
                 if what == "forget":
                     model.forget(edit.prompt)
                 else:
-                    model.write([{"prompt": edit.prompt, "target_new": edit.target_new}])
+                    model.write(the_edit_alone(edit))
             self.state, self.number = model.edited_state, number
             scores = target_scores(model, [(edit.prompt, edit.target_new) for edit in edits])
-        finally:
-            model.edited_state = before
         return [{"answered": float(score.accuracy == 1)} for score in scores]
 
 
