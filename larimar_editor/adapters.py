@@ -53,20 +53,22 @@ class DecoderAdapters:
             (base, layer.lora_A[self.name], layer.lora_B[self.name]) for base, layer in zip(bases, self.layers, strict=True)
         ]
         self._merge = merge and all(type(base) in (nn.Linear, Conv1D) and not hasattr(base, "_hf_hook") for base in bases)
-        self._merged: list[nn.Module] = []
-        self._stamps: list[tuple] = []
+        self._merged: list[nn.Module | None] = [None] * len(self.layers)
+        self._stamps: list[tuple] = [()] * len(self.layers)
 
     def use(self, on: bool) -> None:
         """Let the adapters act alone, or put back what was before."""
+        if on == (self._others is not None):
+            return
         if on and self._merge and not torch.is_grad_enabled():
+            self._others = []  # PEFT's layers are out of the way, and stay as they are
             self._put(self._up_to_date())
-            self._others = []
-        # Not PEFT's enable_adapters: it freezes what it switches off, even before the backward pass, one weight at a time.
-        elif on and self._others is None:
+        elif on:
+            # Not PEFT's enable_adapters: it freezes what it switches off, even before the backward pass, one weight at a time.
             self._others = [_switches(layer) for layer in self.layers]
             for layer in self.layers:
                 layer._active_adapter, layer._disable_adapters = [self.name], False
-        elif not on and self._others is not None:
+        else:
             self._put(self.layers)
             for layer, switches in zip(self.layers, self._others):
                 layer._active_adapter, layer._disable_adapters = switches
@@ -78,19 +80,12 @@ class DecoderAdapters:
 
     def _up_to_date(self) -> list[nn.Module]:
         """The merged layers; one is made anew when a weight that it was made from is not the same any more."""
-        # Past nn.Module's look-ups: this is done for each generated token.
-        stamps = [
-            tuple((weight.data_ptr(), weight._version) for weight in (part._parameters["weight"] for part in parts))
-            for parts in self._parts
-        ]
-        if stamps != self._stamps:
-            before = self._stamps or [None] * len(stamps)
-            held = self._merged or [None] * len(stamps)
-            self._merged = [
-                merged if old == new else _merged_layer(layer, self.name)
-                for layer, merged, old, new in zip(self.layers, held, before, stamps)
-            ]
-            self._stamps = stamps
+        for place, parts in enumerate(self._parts):
+            # Past nn.Module's look-ups: this is done for each generated token.
+            weights = (part._parameters["weight"] for part in parts)
+            stamp = tuple((weight.data_ptr(), weight._version) for weight in weights)
+            if stamp != self._stamps[place]:
+                self._merged[place], self._stamps[place] = _merged_layer(self.layers[place], self.name), stamp
         return self._merged
 
     def weights(self) -> dict[str, Tensor]:

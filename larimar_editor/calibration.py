@@ -114,7 +114,7 @@ def pair_scores(detector: ScopeDetector, edits: Sequence[Edit], progress: bool =
     scores = np.empty(len(pairs))
     for prompt, places in tqdm(asked.items(), desc="calibration", unit="edit", disable=None if progress else True):
         queries = [pairs[place][0] for place in places]
-        scores[places] = decide(detector, queries, exact(detector, detector.embed([prompt]))).score.numpy()
+        scores[places] = decide(detector, queries, exact(detector.similarity, detector.embed([prompt]))).score.numpy()
     return scores, np.array([positive for *_, positive in pairs], dtype=bool)
 
 

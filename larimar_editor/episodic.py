@@ -244,11 +244,11 @@ class EpisodicMemory(nn.Module):
     def _lookup(self) -> Lookup:
         store = self.edited_state.store
         if not len(store):
-            return exact(self.detector, torch.zeros(0, self.detector.embedding_size, device=self.encoder.device))
+            return exact(self.detector.similarity, torch.zeros(0, self.detector.embedding_size, device=self.encoder.device))
         rows = store.column("scope")
         if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
-            return indexed(store.index("scope", GraphIndex), self.detector, rows, store.alive)
-        return exact(self.detector, rows, store.alive)
+            return indexed(store.index("scope", GraphIndex), self.detector.similarity, rows, store.alive)
+        return exact(self.detector.similarity, rows, store.alive)
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,26 +11,21 @@ from torch import Tensor
 # Embeddings of queries (N, E) to scores (N,) and rows (N,) of the nearest written prompts; -inf and -1 where there is none.
 Lookup = Callable[[Tensor], tuple[Tensor, Tensor]]
 
+# Queries (N, E) and written prompts (n, E) to scores (N, n).
+Similarity = Callable[[Tensor, Tensor], Tensor]
+
 INDEX_FROM = 20_000  # rows from which an index is faster than a matrix product, measured by `larimar-editor bench`
 _CANDIDATES = 8
 
 
-class Similarity(Protocol):
-    """What compares embeddings; a `larimar_editor.scope.ScopeDetector` does."""
-
-    def similarity(self, queries: Tensor, written: Tensor) -> Tensor:
-        """Scores ``(N, n)``."""
-        ...
-
-
-def exact(detector: Similarity, written: Tensor, alive: Tensor | None = None) -> Lookup:
+def exact(similarity: Similarity, written: Tensor, alive: Tensor | None = None) -> Lookup:
     """A look-up that compares with every row of ``written`` ``(n, E)``, less those that ``alive`` (bool ``(n,)``) leaves out."""
 
     def nearest(queries: Tensor) -> tuple[Tensor, Tensor]:
         if not written.shape[0] or (alive is not None and not bool(alive.any())):
             count = queries.shape[0]
             return queries.new_full((count,), -torch.inf), torch.full((count,), -1, device=queries.device)
-        scores = detector.similarity(queries, written)
+        scores = similarity(queries, written)
         if alive is not None and not bool(alive.all()):
             # Masking the scores rather than choosing the rows: those are E times as many numbers.
             scores = scores.masked_fill(~alive.to(scores.device), -torch.inf)
@@ -87,14 +81,14 @@ class GraphIndex:
         return score.where(found, torch.tensor(-torch.inf)), row.where(found, torch.tensor(-1))
 
 
-def indexed(index: GraphIndex, detector: Similarity, written: Tensor, alive: Tensor) -> Lookup:
+def indexed(index: GraphIndex, similarity: Similarity, written: Tensor, alive: Tensor) -> Lookup:
     """A look-up that asks an index, and compares with every row where the index knows only dead ones."""
 
     def nearest(queries: Tensor) -> tuple[Tensor, Tensor]:
         index.extend(written)
         score, row = index.nearest(queries, alive)
         if bool((missing := row < 0).any()):
-            compared = exact(detector, written, alive)(queries[missing.to(queries.device)])
+            compared = exact(similarity, written, alive)(queries[missing.to(queries.device)])
             score[missing], row[missing] = (found.cpu() for found in compared)
         return score, row
 

@@ -112,7 +112,8 @@ class ExternalScopeDetector:
         ids = tokenizer(text, add_special_tokens=False, truncation=False, verbose=False).input_ids
         return text if len(ids) <= limit else tokenizer.decode(cut_to(ids, limit, text, tokenizer))
 
-    def similarity(self, queries: Tensor, written: Tensor) -> Tensor:
+    @staticmethod
+    def similarity(queries: Tensor, written: Tensor) -> Tensor:
         return queries @ written.T
 
 

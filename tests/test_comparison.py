@@ -80,5 +80,6 @@ def test_fit_makes_a_checkpoint_from_the_command_line(tmp_path):
     report = json.loads(result.stdout.strip().splitlines()[-1])
     assert report["latent_size"] == 32 and report["sentences"] == 60 and 0 < report["explained_variance"] < 1
     assert {path.name for path in (tmp_path / "made").iterdir()} == {"config.json", "model.safetensors"}
-    result = CliRunner().invoke(app, ["fit", "--dtype", "int3"])
-    assert result.exit_code == 2 and "--dtype" in result.output
+    for command in ("fit", "sample"):
+        result = CliRunner().invoke(app, [command, "--dtype", "int3"])
+        assert result.exit_code == 2 and "--dtype" in result.output

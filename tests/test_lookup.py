@@ -13,12 +13,9 @@ from larimar_editor.configuration import LarimarConfig
 from larimar_editor.lookup import GraphIndex, exact, indexed
 
 
-class Cosine:
-    """What the external detector compares by."""
-
-    @staticmethod
-    def similarity(queries, written):
-        return queries @ written.T
+def cosine(queries, written):
+    """Of unit vectors: what the external detector compares by."""
+    return queries @ written.T
 
 
 def unit(*shape, seed=0):
@@ -33,12 +30,12 @@ def faiss():
 def test_every_living_row_is_compared():
     rows, queries = unit(200, 24), unit(30, 24, seed=1)
     alive = torch.rand(200, generator=torch.Generator().manual_seed(2)) < 0.5
-    score, row = exact(Cosine, rows, alive)(queries)
+    score, row = exact(cosine, rows, alive)(queries)
     products = rows.double().numpy() @ queries.double().numpy().T
     products[~alive.numpy()] = -np.inf
     assert row.tolist() == products.argmax(axis=0).tolist()
     np.testing.assert_allclose(score.numpy(), products.max(axis=0), rtol=1e-5)
-    for nothing in (exact(Cosine, rows[:0]), exact(Cosine, rows, torch.zeros(200, dtype=torch.bool))):
+    for nothing in (exact(cosine, rows[:0]), exact(cosine, rows, torch.zeros(200, dtype=torch.bool))):
         score, row = nothing(queries)
         assert torch.isinf(score).all() and (row == -1).all()
 
@@ -51,8 +48,8 @@ def test_an_index_finds_what_comparing_finds(faiss):
     alive[::26] = False  # half of the queries' own rows
     index = GraphIndex(48)
     index.extend(rows[:1000])
-    score, row = indexed(index, Cosine, rows, alive)(queries)  # the rest is added on the way
-    wanted_score, wanted = exact(Cosine, rows, alive)(queries)
+    score, row = indexed(index, cosine, rows, alive)(queries)  # the rest is added on the way
+    wanted_score, wanted = exact(cosine, rows, alive)(queries)
     assert len(index) == 4000 and float((row == wanted).float().mean()) >= 0.99
     same = row == wanted
     torch.testing.assert_close(score[same], wanted_score[same], atol=1e-5, rtol=0)
@@ -63,10 +60,10 @@ def test_rows_of_a_later_state_and_dead_neighbourhoods_are_passed_over(faiss):
     index = GraphIndex(16)
     index.extend(rows)
     before = torch.ones(100, dtype=torch.bool)  # an earlier state has the first 100 rows
-    assert (indexed(index, Cosine, rows[:100], before)(rows)[1] == exact(Cosine, rows[:100], before)(rows)[1]).all()
+    assert (indexed(index, cosine, rows[:100], before)(rows)[1] == exact(cosine, rows[:100], before)(rows)[1]).all()
     last = torch.zeros(500, dtype=torch.bool)
     last[7] = True
-    assert (indexed(index, Cosine, rows, last)(rows[:50])[1] == 7).all()
+    assert (indexed(index, cosine, rows, last)(rows[:50])[1] == 7).all()
 
 
 def test_a_model_with_an_index_decides_as_without(faiss, tiny, monkeypatch):

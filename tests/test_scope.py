@@ -52,15 +52,17 @@ def test_the_start_of_an_answer_stays_with_its_question(external):
     assert sentences(both) == ["What does Ada Lovelace play?", "They play", both]
     assert sentences("Who was it? Nobody.") == ["Who was it?", "Nobody."]
     written = external.embed([sentences(both)[-1]])
-    asked = decide(external, [both, "Ada Lovelace plays the", "What does Toko Yasuda play? They play"], exact(external, written))
+    asked = decide(
+        external, [both, "Ada Lovelace plays the", "What does Toko Yasuda play? They play"], exact(external.similarity, written)
+    )
     assert asked.in_scope.tolist() == [True, True, False]
 
 
 def test_the_best_sentence_of_a_query_decides(external):
     written = external.embed(WRITTEN)
-    alone = decide(external, ["The capital of Portugal is"], exact(external, written))
+    alone = decide(external, ["The capital of Portugal is"], exact(external.similarity, written))
     query = "Vitamins are often sold in shops, research shows. The weather was bad. The capital of Portugal is"
-    among = decide(external, [query, "Water boils at a temperature of"], exact(external, written))
+    among = decide(external, [query, "Water boils at a temperature of"], exact(external.similarity, written))
     assert among.in_scope.tolist() == [True, False]
     assert among.sentence[0] == "The capital of Portugal is"
     assert among.nearest[0] == 0
@@ -77,7 +79,7 @@ def test_a_sentence_longer_than_the_sentence_encoder_takes_keeps_its_end(externa
 
 
 def test_nothing_is_in_scope_of_nothing(external):
-    decision = decide(external, WRITTEN, exact(external, torch.zeros(0, external.embedding_size)))
+    decision = decide(external, WRITTEN, exact(external.similarity, torch.zeros(0, external.embedding_size)))
     assert not decision.in_scope.any() and torch.isinf(decision.score).all()
 
 
@@ -88,7 +90,7 @@ def test_the_shipped_map_and_threshold_tell_rephrasings_from_neighbours(external
     assert found.equal_error_rate < 0.04 and found.f1 > 0.94
     plain = calibrate(ExternalScopeDetector(resolve("all-MiniLM-L6-v2"), 0.0), load_edits())
     assert found.equal_error_rate < 0.7 * plain.equal_error_rate
-    scores = [(decide(external, [query], exact(external, external.embed([prompt]))).in_scope.item(), same)
+    scores = [(decide(external, [query], exact(external.similarity, external.embed([prompt]))).in_scope.item(), same)
               for query, prompt, same in scope_pairs(load_edits())]  # fmt: skip
     assert sum(found for found, same in scores if not same) <= 0.02 * 180
     assert sum(found for found, same in scores if same) >= 0.85 * 120

@@ -10,14 +10,9 @@ from torch.nn import functional as F
 
 from larimar_editor.bench.clock import seconds_of, summary
 from larimar_editor.lookup import GraphIndex, exact, indexed
+from larimar_editor.scope import ExternalScopeDetector
 
 QUERIES = 200
-
-
-class _Cosine:
-    @staticmethod
-    def similarity(queries: Tensor, written: Tensor) -> Tensor:
-        return queries @ written.T
 
 
 def lookups(counts: Sequence[int], seeds: Tensor) -> list[dict]:
@@ -33,7 +28,7 @@ def lookups(counts: Sequence[int], seeds: Tensor) -> list[dict]:
         rows = _noisy(seeds[torch.arange(count) % len(seeds)], 1.0, seed=count)
         queries = _noisy(rows[:: max(1, count // QUERIES)][:QUERIES], 0.75, seed=count + 1)
         alive = torch.ones(count, dtype=torch.bool)
-        compare = exact(_Cosine, rows, alive)
+        compare = exact(ExternalScopeDetector.similarity, rows, alive)
         row = {"prompts": count, "exact": _spent(compare, queries)}
         found.append(row)
         try:
@@ -41,7 +36,7 @@ def lookups(counts: Sequence[int], seeds: Tensor) -> list[dict]:
         except ModuleNotFoundError:
             continue
         (building,) = seconds_of([lambda index=index, rows=rows: index.extend(rows)])
-        ask = indexed(index, _Cosine, rows, alive)
+        ask = indexed(index, ExternalScopeDetector.similarity, rows, alive)
         same = (ask(queries)[1] == compare(queries)[1]).float().mean()
         row |= {"faiss": _spent(ask, queries), "recall": float(same), "seconds_to_add": building / count}
     return found

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from larimar_editor.evaluation.records import read_records, whole_lines
+
 # How EasyEdit calls the hyperparameter class of a method that we have a YAML file for.
 HPARAMS_CLASSES = {
     "LARIMAR": "LarimarHyperParams",
@@ -63,14 +65,11 @@ class Job:
 
     def finished(self) -> list[dict]:
         """The records that are there, the last one only if it is whole."""
-        return [json.loads(line) for line in self._whole_lines()]
+        return read_records(self.records)
 
     def drop_torn_record(self) -> None:
         """Cut off what an interrupted run left of its last record, so that the next one starts on a line of its own."""
-        self.records.write_text("".join(line + "\n" for line in self._whole_lines()), encoding="utf-8")
-
-    def _whole_lines(self) -> list[str]:
-        return self.records.read_text(encoding="utf-8").split("\n")[:-1] if self.records.exists() else []
+        self.records.write_text("".join(line + "\n" for line in whole_lines(self.records)), encoding="utf-8")
 
 
 def hparams_file(folder: Path, method: str, model: str) -> Path:

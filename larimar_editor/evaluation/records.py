@@ -41,9 +41,12 @@ class LeftOut(Exception):
 
 def read_records(path: Path) -> list[dict]:
     """Whole records of a file; what an interrupted run left of its last one is passed over."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    return [json.loads(line) for line in whole_lines(path)]
+
+
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a file that end; none where there is no file."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
 
 
 def run_conditions(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -137,22 +138,16 @@ def line_plot(lines: Mapping[str, Sequence[tuple[float, Mapping]]], path: Path, 
         x, y: labels.
         log: whether x is logarithmic.
     """
-    plt = _pyplot()
-    figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
-    for name, points in lines.items():
-        if points:
-            places = [place for place, _ in points]
-            (line,) = axes.plot(places, [each["value"] for _, each in points], marker="o", markersize=4, label=name)
-            low, high = ([each[end] for _, each in points] for end in ("low", "high"))
-            axes.fill_between(places, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-    if log:
-        axes.set_xscale("log", base=2)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.legend(fontsize="small")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    with _figure(path, 6.5, 4) as (axes,):
+        for name, points in lines.items():
+            if points:
+                places = [place for place, _ in points]
+                (line,) = axes.plot(places, [each["value"] for _, each in points], marker="o", markersize=4, label=name)
+                low, high = ([each[end] for _, each in points] for end in ("low", "high"))
+                axes.fill_between(places, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        if log:
+            axes.set_xscale("log", base=2)
+        _finish(axes, x, y)
 
 
 def roc_plot(scored: Mapping[str, tuple], path: Path) -> None:
@@ -164,23 +159,11 @@ def roc_plot(scored: Mapping[str, tuple], path: Path) -> None:
     """
     from sklearn.metrics import RocCurveDisplay
 
-    plt = _pyplot()
-    figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
-    for name, (scores, labels) in scored.items():
-        RocCurveDisplay.from_predictions(labels, scores, name=name, ax=axes)
-    axes.set_xlabel("neighbours let in")
-    axes.set_ylabel("rephrasings let in")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def _pyplot():
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
+    with _figure(path, 5, 4.5) as (axes,):
+        for name, (scores, labels) in scored.items():
+            RocCurveDisplay.from_predictions(labels, scores, name=name, ax=axes)
+        axes.set_xlabel("neighbours let in")
+        axes.set_ylabel("rephrasings let in")
 
 
 def bar_plot(bars: Mapping[str, float], path: Path, x: str, label: str) -> None:
@@ -192,17 +175,14 @@ def bar_plot(bars: Mapping[str, float], path: Path, x: str, label: str) -> None:
         x: label of the axis.
         label: format of a bar's own label, with {} for the value.
     """
-    plt = _pyplot()
-    figure, axes = plt.subplots(figsize=(6, 0.6 * len(bars) + 1.2), layout="constrained")
-    drawn = axes.barh(list(bars), list(bars.values()), color="#4477aa")
-    axes.bar_label(drawn, labels=[f" {label.format(value)}" for value in bars.values()])
-    axes.set_xscale("log")
-    axes.set_xlabel(x)
-    axes.invert_yaxis()
-    axes.margins(x=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    with _figure(path, 6, 0.6 * len(bars) + 1.2) as (axes,):
+        drawn = axes.barh(list(bars), list(bars.values()), color="#4477aa")
+        axes.bar_label(drawn, labels=[f" {label.format(value)}" for value in bars.values()])
+        axes.set_xscale("log")
+        axes.set_xlabel(x)
+        axes.invert_yaxis()
+        axes.margins(x=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
 
 
 def curves_plot(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], path: Path, y: str) -> None:
@@ -213,14 +193,29 @@ def curves_plot(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]
         path: PNG to write.
         y: label of the y axis.
     """
-    plt = _pyplot()
-    figure, axes = plt.subplots(1, len(panels), figsize=(3.6 * len(panels), 3.2), layout="constrained", squeeze=False)
-    for place, (x, curves) in zip(axes[0], panels.items()):
-        for name, points in curves.items():
-            place.loglog(*zip(*points), marker="o", markersize=4, label=name)
-        place.set_xlabel(x)
-        place.set_ylabel(y)
-        place.legend(fontsize="small")
-        place.spines[["top", "right"]].set_visible(False)
+    with _figure(path, 3.6 * len(panels), 3.2, len(panels)) as places:
+        for axes, (x, curves) in zip(places, panels.items()):
+            for name, points in curves.items():
+                axes.loglog(*zip(*points), marker="o", markersize=4, label=name)
+            _finish(axes, x, y)
+
+
+@contextmanager
+def _figure(path: Path, width: float, height: float, panels: int = 1) -> Iterator[Sequence]:
+    """Axes side by side, to be drawn in; then a PNG of them. Sizes in inches."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, panels, figsize=(width, height), layout="constrained", squeeze=False)
+    yield axes[0]
     figure.savefig(path, dpi=150)
-    plt.close(figure)
+    pyplot.close(figure)
+
+
+def _finish(axes, x: str, y: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.legend(fontsize="small")
+    axes.spines[["top", "right"]].set_visible(False)

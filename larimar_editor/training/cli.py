@@ -9,7 +9,8 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
-DECODER = "llama-smollm2-135m"
+from larimar_editor.embedded import DECODER
+from larimar_editor.loading import DtypeName
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -47,7 +48,7 @@ def sample(
     batch_size: Annotated[int, typer.Option(help="Texts sampled at once.", min=1)] = 64,
     temperature: Annotated[float, typer.Option(min=0.01)] = 1.0,
     top_p: Annotated[float, typer.Option(min=0.01, max=1)] = 0.95,
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16.")] = "auto",
+    dtype: Annotated[DtypeName, typer.Option(help="Decoder dtype.")] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
@@ -97,7 +98,7 @@ def train(
     ] = None,
     until: Annotated[Optional[int], typer.Option(help="Stop after this many steps, saved.", min=1)] = None,
     device: Annotated[str, typer.Option(help="auto (what accelerate finds) or cpu.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="Dtype of a frozen decoder: auto, float32, bfloat16, float16.")] = "auto",
+    dtype: Annotated[DtypeName, typer.Option(help="Dtype of a frozen decoder.")] = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Build everything, take one step, save nothing.")] = False,
     speed: Annotated[bool, typer.Option("--speed", help="Only time training steps, beside plainly written ones.")] = False,
 ) -> None:
