@@ -23,6 +23,7 @@ setup(
         "pandas",
         "matplotlib",
         "datasets",
+        "filelock",
         "pyyaml",
         "tensorboard",
         "tqdm",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +56,15 @@ class DecoderAdapters:
         self._merge = merge and all(type(base) in (nn.Linear, Conv1D) and not hasattr(base, "_hf_hook") for base in bases)
         self._merged: list[nn.Module | None] = [None] * len(self.layers)
         self._stamps: list[tuple] = [()] * len(self.layers)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Within this block the adapters act alone; then what was before is back, whatever happened."""
+        try:
+            self.use(True)
+            yield
+        finally:
+            self.use(False)
 
     def use(self, on: bool) -> None:
         """Let the adapters act alone, or put back what was before."""

@@ -158,6 +158,10 @@ class Reference:
                 continue
             row = free.pop(0)
             rows[row], in_use[row] = z, True
+        return self.with_rows(rows, in_use)
+
+    def with_rows(self, rows: Tensor, in_use: Tensor) -> Reference:
+        """The same rule with other rows ``(K, key_size)``, of which ``in_use`` (bool ``(K,)``) take part."""
         return replace(self, rows=rows, in_use=in_use)._with_pseudoinverse()
 
     def released(self, unused: Tensor) -> Reference:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy as copying
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
@@ -15,6 +16,7 @@ from larimar_editor.checkpoints import shipped
 from larimar_editor.facts import facts_from
 from larimar_editor.hparams import LarimarHyperParams
 from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.restoring import unchanged_on_failure
 
 # Name, in the model's parameters, of what an editor copies back to undo an edit.
 STATE_PARAMETER = "episodic.state_register.version"
@@ -70,15 +72,21 @@ class LarimarRewriteExecutor:
             restores the state before the edit to the bit.
 
         Raises:
-            ValueError: bad requests; the model is as it was.
+            ValueError: bad requests.
+            Whatever is raised, by whichever step, the model is as it was.
         """
         facts = facts_from(requests)
-        edited = self.init_model(model, tok, hparams)
-        if copy:
-            edited = copying.deepcopy(edited)
-        weights_copy = {STATE_PARAMETER: edited.episodic.register.token()} if return_orig_weights else {}
-        edited.write(facts)
+        with unchanged_on_failure(model) if _is_new(model) else nullcontext():
+            edited = self.init_model(model, tok, hparams)
+            if copy:
+                edited = copying.deepcopy(edited)
+            weights_copy = {STATE_PARAMETER: edited.episodic.undo_token()} if return_orig_weights else {}
+            edited.write(facts)
         return edited, weights_copy
+
+
+def _is_new(model: nn.Module) -> bool:
+    return not isinstance(model, LarimarForCausalLM) and _LARIMAR not in vars(model)
 
 
 _EXECUTOR = LarimarRewriteExecutor()

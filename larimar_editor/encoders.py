@@ -33,6 +33,10 @@ class LatentEncoder(Protocol):
         """Encodings ``(N, C)``, float32."""
         ...
 
+    def own_weights(self) -> dict[str, Tensor]:
+        """What the checkpoint has of it, by name."""
+        ...
+
 
 class KeyValueProjection(nn.Module):
     """``W_M``: latents ``(B, C)`` to the states of P memory slots ``(B, P, L, 2, H, D)``, float32.
@@ -91,6 +95,10 @@ class DecoderStateEncoder:
         with torch.no_grad():
             return self.analysis.codes(self.states.last_tokens(texts, self.analysis.slots))
 
+    def own_weights(self) -> dict[str, Tensor]:
+        """The analysis'."""
+        return dict(self.analysis.named_parameters())
+
 
 class TransformerEncoder(nn.Module):
     """A Hugging Face encoder, its last hidden states pooled by learned queries and projected to C (paper: BERT-large).
@@ -138,6 +146,10 @@ class TransformerEncoder(nn.Module):
             cut_to(ids, self.max_length - self.tokenizer.num_special_tokens_to_add(), text, self.tokenizer)
         with torch.no_grad():
             return self.with_gradients(texts).float()
+
+    def own_weights(self) -> dict[str, Tensor]:
+        """All of them."""
+        return self.state_dict()
 
     def with_gradients(self, texts: Sequence[str]) -> Tensor:
         """As `encode`, with gradients and without its checks."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +16,13 @@ from larimar_editor.configuration import LarimarConfig
 from larimar_editor.embedded import resolve
 from larimar_editor.encoders import LatentEncoder
 from larimar_editor.facts import Fact, FactStore, facts_from
+from larimar_editor.ledger import Ledger
+from larimar_editor.locks import Lock
 from larimar_editor.lookup import INDEX_FROM, GraphIndex, Lookup, exact, indexed
 from larimar_editor.memory import Memory, add_noise
 from larimar_editor.metric import train_metric
+from larimar_editor.operations import Clear, Forget, Write
+from larimar_editor.origin import origin
 from larimar_editor.register import StateRegister
 from larimar_editor.scope import (
     ExternalScopeDetector,
@@ -27,6 +33,7 @@ from larimar_editor.scope import (
     sentences,
 )
 from larimar_editor.state import EditedState
+from larimar_editor.statefiles import load_state, save_state
 
 
 @dataclass(frozen=True)
@@ -50,9 +57,12 @@ class Reading:
 class EpisodicMemory(nn.Module):
     """Encoder, scope detector and edited state, put together.
 
+    Several threads may read and edit: each read is of one edited state, before or after an edit.
+
     Args:
         config: memory size, addressing, scope; see `LarimarConfig`.
         encoder: text to latent.
+        lock: what the encoder runs under; one of its own when None.
 
     Attributes:
         prior: trained prior memory ``(K, C)``, or None.
@@ -60,13 +70,14 @@ class EpisodicMemory(nn.Module):
             checkpoint has none.
     """
 
-    def __init__(self, config: LarimarConfig, encoder: LatentEncoder):
+    def __init__(self, config: LarimarConfig, encoder: LatentEncoder, lock: Lock | None = None):
         super().__init__()
-        self.config, self.encoder = config, encoder
+        self.config, self.encoder, self._lock = config, encoder, lock or Lock()
         self.prior: Tensor | None = None
         self.scope_weights: dict[str, Tensor] = {}
         self._detector: ScopeDetector | None = None
         self.state_register: StateRegister | None = None
+        self._ledger: Ledger | None = None
 
     @property
     def detector(self) -> ScopeDetector | None:
@@ -118,20 +129,29 @@ class EpisodicMemory(nn.Module):
         return encode(prompts).to(self.encoder.device)
 
     @property
-    def register(self) -> StateRegister:
-        """The edited state's register, made on first use: an unedited model costs nothing."""
-        if self.state_register is None:
-            self.state_register = StateRegister(self._empty_state())
-        return self.state_register
+    def ledger(self) -> Ledger:
+        """The edited state's ledger, made on first use: an unedited model costs nothing."""
+        with self._lock:
+            if self._ledger is None:
+                self.state_register = StateRegister(self._empty_state())
+                self._ledger = Ledger(self.state_register)
+            return self._ledger
 
     @property
     def edited_state(self) -> EditedState:
         """Memory and facts. Assigning one makes it current."""
-        return self.register.get()
+        with self._lock:
+            return self.ledger.state
 
     @edited_state.setter
     def edited_state(self, state: EditedState) -> None:
-        self.register.set(state)
+        with self._lock:
+            self.ledger.state = state
+
+    def undo_token(self) -> Tensor:
+        """The current state's version; see `StateRegister.token`."""
+        with self._lock:
+            return self.ledger.token()
 
     def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
         """Write facts in one shot (paper, eq. (mem_update_seq), alpha = 1).
@@ -146,27 +166,67 @@ class EpisodicMemory(nn.Module):
             the facts as they are stored.
 
         Raises:
-            ValueError: bad requests (see `larimar_editor.facts.facts_from`); nothing is written.
+            ValueError: bad requests (see `larimar_editor.facts.facts_from`), or an encoding that is not finite.
+            OSError: the journal, if one is open, could not be written.
+            Whatever is raised, nothing is written.
         """
         facts = facts_from(requests)
-        state = self.edited_state
-        new = [fact for fact in facts if not _is_written(state, fact)]
-        if new:
-            # The sentence a query is compared with is the last one: a prompt is continued where it ends.
-            prompts = [sentences(fact.key)[-1] for fact in new]
-            values = add_noise(self.encoder.encode([fact.text for fact in new]), self.config.observation_noise)
-            keys = self._keys(prompts)
-            state = state.write(new, values, keys, self._scope_embeddings(prompts, keys))
-            self.edited_state = state
-        return [state.store.fact(state.store.row(fact)) for fact in facts]
+        with self._lock:
+            state = self.edited_state
+            new = [fact for fact in facts if (found := state.store.find(fact)) is None or not found.says(fact)]
+            if new:
+                state = self.ledger.apply(self._writing(new))
+            return [state.store.fact(state.store.row(fact)) for fact in facts]
+
+    def _writing(self, facts: Sequence[Fact]) -> Write:
+        # The sentence a query is compared with is the last one: a prompt is continued where it ends.
+        prompts = [sentences(fact.key)[-1] for fact in facts]
+        values = add_noise(self.encoder.encode([fact.text for fact in facts]), self.config.observation_noise)
+        keys = self._keys(prompts)
+        return Write(tuple(facts), values, keys, self._scope_embeddings(prompts, keys), time.time())
 
     def forget(self, *facts: Fact | str | int) -> None:
         """Forget facts, named by prompt, by id or by themselves (alpha = -1).
 
         Raises:
             UnknownFact: a fact that is not written; nothing is changed.
+            OSError: the journal, if one is open, could not be written; nothing is changed.
         """
-        self.edited_state = self.edited_state.forget(facts)
+        with self._lock:
+            self.ledger.apply(Forget(tuple(self.edited_state.store.ids(facts))))
+
+    def undo(self) -> None:
+        """Put back the state before the last `write`, `forget` or `reset`, to the bit; see `Ledger.undo`."""
+        with self._lock:
+            self.ledger.undo()
+
+    def save_state(self, folder: str | Path) -> None:
+        """Save the edited state, apart from the checkpoint; see `larimar_editor.statefiles.save_state`."""
+        with self._lock:
+            if not self.ledger.save(folder):
+                save_state(self.edited_state, folder, self.origin)
+
+    def load_state(self, folder: str | Path) -> None:
+        """Replace the edited state by a saved one; see `larimar_editor.statefiles.load_state`."""
+        with self._lock:
+            self.edited_state = load_state(self.edited_state, folder, self.origin)
+
+    def open_journal(self, folder: str | Path) -> None:
+        """Keep every edit from now on in ``folder``; see `Ledger.open_journal`."""
+        with self._lock:
+            self.ledger.open_journal(folder, self.origin)
+
+    def close_journal(self) -> None:
+        """End what `open_journal` began; the folder keeps the state."""
+        with self._lock:
+            self.ledger.close_journal()
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What made the state's numbers; see `larimar_editor.origin`."""
+        weights = {f"encoder.{name}": value for name, value in self.encoder.own_weights().items()}
+        weights |= {f"scope.{name}": value for name, value in self.scope_weights.items()}
+        return origin(self.config, weights | ({} if self.prior is None else {"prior": self.prior}))
 
     def facts(self) -> list[Fact]:
         """What is written, oldest first."""
@@ -174,7 +234,8 @@ class EpisodicMemory(nn.Module):
 
     def reset(self) -> None:
         """Forget everything."""
-        self.edited_state = self.edited_state.cleared()
+        with self._lock:
+            self.ledger.apply(Clear())
 
     def is_empty(self) -> bool:
         """Whether nothing is written. Costs nothing on a model that was never edited."""
@@ -212,43 +273,50 @@ class EpisodicMemory(nn.Module):
         """What the detector says of these prompts, for a person to look at."""
         if self.detector is None:
             raise ValueError("this model has no scope detector (scope: none)")
-        return decide(self.detector, prompts, self._lookup())
+        with self._lock:
+            return decide(self.detector, prompts, self._lookup(self.detector, self.edited_state.store))
 
     def read(self, prompts: Sequence[str]) -> Reading:
         """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read)."""
-        if self.is_empty():
-            return Reading.nothing(len(prompts), self.config.latent_size)
-        state = self.edited_state
-        unique = list(dict.fromkeys(prompts))
+        with self._lock:
+            if self.is_empty():
+                return Reading.nothing(len(prompts), self.config.latent_size)
+            return self._read(list(prompts))
+
+    def _read(self, prompts: list[str]) -> Reading:
+        state, unique = self.edited_state, list(dict.fromkeys(prompts))
         if self.detector is None:
-            decision, in_scope = None, torch.ones(len(unique), dtype=torch.bool)
+            in_scope, chosen = torch.ones(len(unique), dtype=torch.bool), list(range(len(unique)))
+            keys = self._keys([sentences(prompt)[-1] for prompt in unique])
         else:
             decision = self.scope_of(unique)
             in_scope = decision.in_scope
-        chosen = torch.nonzero(in_scope).flatten().tolist()
-        latents = torch.zeros(len(unique), self.config.latent_size, device=self.encoder.device)
-        if chosen:
+            chosen = torch.nonzero(in_scope).flatten().tolist()
             if self._keys_are_scope_embeddings:
                 keys = decision.embedding[chosen]
-            else:
-                keys = self._keys([sentences(unique[i])[-1] if decision is None else decision.sentence[i] for i in chosen])
-            read = state.memory.read(state.reference.weights(keys), self.config.sigma_w).to(self.encoder.device)
-            if self.config.readout_norm and self.config.latent_norm:
-                read = read * (self.config.latent_norm / read.norm(dim=1, keepdim=True).clamp_min(1e-12))
-            latents[chosen] = read
+            elif chosen:
+                keys = self._keys([decision.sentence[i] for i in chosen])
+        latents = torch.zeros(len(unique), self.config.latent_size, device=self.encoder.device)
+        if chosen:
+            latents[chosen] = self._readout(state, keys)
         place = {prompt: i for i, prompt in enumerate(unique)}
         index = [place[prompt] for prompt in prompts]
         inside = in_scope[index]
         return Reading(inside, latents[index][inside.to(latents.device)])
 
-    def _lookup(self) -> Lookup:
-        store = self.edited_state.store
+    def _readout(self, state: EditedState, keys: Tensor) -> Tensor:
+        read = state.memory.read(state.reference.weights(keys), self.config.sigma_w).to(self.encoder.device)
+        if self.config.readout_norm and self.config.latent_norm:
+            read = read * (self.config.latent_norm / read.norm(dim=1, keepdim=True).clamp_min(1e-12))
+        return read
+
+    def _lookup(self, detector: ScopeDetector, store: FactStore) -> Lookup:
         if not len(store):
-            return exact(self.detector.similarity, torch.zeros(0, self.detector.embedding_size, device=self.encoder.device))
+            return exact(detector.similarity, torch.zeros(0, detector.embedding_size, device=self.encoder.device))
         rows = store.column("scope")
         if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
-            return indexed(store.index("scope", GraphIndex), self.detector.similarity, rows, store.alive)
-        return exact(self.detector.similarity, rows, store.alive)
+            return indexed(store.index("scope", GraphIndex), detector.similarity, rows, store.alive)
+        return exact(detector.similarity, rows, store.alive)
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
@@ -258,8 +326,3 @@ class EpisodicMemory(nn.Module):
         if "_sentence_encoder" in self.__dict__:
             self._sentence_encoder.model.to(device)
         return self
-
-
-def _is_written(state: EditedState, fact: Fact) -> bool:
-    row = state.store.row(fact)
-    return row is not None and state.store.fact(row).target_new.strip() == fact.target_new.strip()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
+from larimar_editor.locks import Lock
 from larimar_editor.lookup import GraphIndex
 
 
@@ -39,6 +41,10 @@ class Fact:
         """Facts with the same key ask the same thing."""
         return self.prompt.strip()
 
+    def says(self, other: Fact) -> bool:
+        """Whether the other fact is this one: the same prompt with the same target."""
+        return self.key == other.key and self.target_new.strip() == other.target_new.strip()
+
     @classmethod
     def from_request(cls, request: Mapping) -> Fact:
         """From an EasyEdit request (a mapping with ``prompt`` and ``target_new``).
@@ -53,6 +59,8 @@ class Fact:
                 raise ValueError(f"a request needs {name!r}: {dict(request)}")
             if not isinstance(value, str) or not value.strip():
                 raise ValueError(f"{name!r} must be a text that is not empty, got {value!r} in {dict(request)}")
+            if any(0xD800 <= ord(letter) <= 0xDFFF for letter in value):
+                raise ValueError(f"{name!r} has half a surrogate pair, which no text file can hold: {value!r}")
             values[name] = value
         if "{}" in values["prompt"] and request.get("subject"):
             values["prompt"] = values["prompt"].replace("{}", request["subject"])
@@ -69,7 +77,7 @@ def facts_from(requests: Iterable[Mapping | Fact]) -> list[Fact]:
     for request in requests:
         fact = request if isinstance(request, Fact) else Fact.from_request(request)
         known = facts.setdefault(fact.key, fact)
-        if known.target_new.strip() != fact.target_new.strip():
+        if not known.says(fact):
             raise ValueError(
                 f"one batch gives two targets for the prompt {fact.prompt!r}: {known.target_new!r} and {fact.target_new!r}"
             )
@@ -92,6 +100,7 @@ class _Log:
     columns: dict[str, Tensor] = field(default_factory=dict)
     indices: dict[str, GraphIndex] = field(default_factory=dict)
     capacity: int = 0
+    lock: Lock = field(default_factory=Lock)
 
 
 @dataclass(frozen=True)
@@ -122,11 +131,32 @@ class FactStore:
     def row(self, fact: Fact | str | int) -> int | None:
         """The row of a fact, by itself, its prompt or its id; None when it is not written."""
         if isinstance(fact, int):
-            rows = (i for i in range(self.length) if self._log.facts[i].id == fact)
+            place = bisect_left(self._log.facts, fact, hi=self.length, key=lambda known: known.id)
+            rows = (i for i in (place,) if i < self.length and self._log.facts[i].id == fact)
         else:
             key = fact.key if isinstance(fact, Fact) else fact.strip()
             rows = (i for i in self._log.rows_of.get(key, ()) if i < self.length)
         return next((i for i in rows if bool(self.alive[i])), None)
+
+    def find(self, fact: Fact | str | int) -> Fact | None:
+        """The written fact, by itself, its prompt or its id; None when it is not written."""
+        row = self.row(fact)
+        return None if row is None else self.fact(row)
+
+    def ids(self, facts: Iterable[Fact | str | int]) -> list[int]:
+        """Ids of written facts, named by themselves, their prompts or ids.
+
+        Raises:
+            UnknownFact: one that is not written, or named twice.
+        """
+        found: dict[int, None] = {}
+        for fact in facts:
+            known = self.find(fact)
+            if known is None or known.id in found:
+                name = fact.prompt if isinstance(fact, Fact) else fact
+                raise UnknownFact(f"cannot forget {name!r}: it is not written. facts() lists what is.")
+            found[known.id] = None
+        return list(found)
 
     def fact(self, row: int) -> Fact:
         """The fact in a row."""
@@ -138,29 +168,28 @@ class FactStore:
 
     def index(self, name: str, make: Callable[[int], GraphIndex]) -> GraphIndex:
         """The index of a column, made when it is first asked for; it may lack rows, and hold later ones of another store."""
-        if name not in self._log.indices:
-            self._log.indices[name] = make(self.column(name).shape[1])
-        return self._log.indices[name]
+        with self._log.lock:
+            if name not in self._log.indices:
+                self._log.indices[name] = make(self.column(name).shape[1])
+            return self._log.indices[name]
 
-    def extended(self, facts: Sequence[Fact], columns: Mapping[str, Tensor]) -> FactStore:
-        """With more facts, which get ids and the time; ``columns`` has one row per fact."""
+    def extended(self, facts: Sequence[Fact], columns: Mapping[str, Tensor], written_at: float | None = None) -> FactStore:
+        """With more facts, which get ids and the time, now when None; ``columns`` has one row per fact."""
+        with self._log.lock:
+            return self._extended(facts, columns, time.time() if written_at is None else written_at)
+
+    def _extended(self, facts: Sequence[Fact], columns: Mapping[str, Tensor], written_at: float) -> FactStore:
         log = self._log
         if len(log.facts) != self.length:  # another store has extended the same rows
             log = self._compact(range(self.length))
         start, end = self.length, self.length + len(facts)
-        if end > log.capacity:
-            log.capacity = max(16, end, 2 * log.capacity)
-            for name, rows in columns.items():
-                grown = rows.new_zeros((log.capacity, *rows.shape[1:]))
-                if name in log.columns:
-                    grown[:start] = log.columns[name][:start]
-                log.columns[name] = grown
-        now = time.time()
+        capacity = log.capacity if end <= log.capacity else max(16, end, 2 * log.capacity)
+        grown = {name: _with_rows(log.columns.get(name), capacity, start, rows) for name, rows in columns.items()}
+        # Nothing of the log changes before this; rows that a failure left behind belong to no store.
+        log.columns, log.capacity = log.columns | grown, capacity
         for offset, fact in enumerate(facts):
-            log.facts.append(replace(fact, id=self.next_id + offset, written_at=now))
+            log.facts.append(replace(fact, id=self.next_id + offset, written_at=written_at))
             log.rows_of.setdefault(fact.key, []).append(start + offset)
-        for name, rows in columns.items():
-            log.columns[name][start:end] = rows
         alive = torch.cat((self.alive, torch.ones(len(facts), dtype=torch.bool)))
         return FactStore(log, end, alive, self.next_id + len(facts))
 
@@ -168,9 +197,9 @@ class FactStore:
         """With the facts of these rows forgotten. Rows of the dead are dropped once they are the majority."""
         alive = self.alive.clone()
         alive[list(rows)] = False
-        left = torch.nonzero(alive).flatten().tolist()
-        if 2 * len(left) >= self.length or self.length < 64:
+        if 2 * int(alive.sum()) >= self.length or self.length < 64:
             return replace(self, alive=alive)
+        left = torch.nonzero(alive).flatten().tolist()
         return FactStore(self._compact(left), len(left), torch.ones(len(left), dtype=torch.bool), self.next_id)
 
     def mapped(self, change) -> FactStore:
@@ -192,3 +221,14 @@ class FactStore:
         facts = [self._log.facts[i] for i in rows]
         columns = {name: values[rows].clone() for name, values in self._log.columns.items()}
         return FactStore.restored(facts, columns, self.next_id)._log
+
+
+def _with_rows(column: Tensor | None, capacity: int, start: int, rows: Tensor) -> Tensor:
+    """A column of so many rows with ``rows`` from ``start`` on: the given one if it has them, else a copy."""
+    if column is None or len(column) != capacity:
+        grown = rows.new_zeros((capacity, *rows.shape[1:]))
+        if column is not None:
+            grown[:start] = column[:start]
+        column = grown
+    column[start : start + len(rows)] = rows
+    return column

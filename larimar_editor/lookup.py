@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from larimar_editor.locks import Lock
+
 # Embeddings of queries (N, E) to scores (N,) and rows (N,) of the nearest written prompts; -inf and -1 where there is none.
 Lookup = Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -53,6 +55,7 @@ class GraphIndex:
             raise ModuleNotFoundError(
                 "scope_index: faiss needs FAISS: pip install faiss-cpu, or set scope_index: exact", name="faiss"
             ) from error
+        self._lock = Lock()  # FAISS adds and searches one at a time
         self._index = faiss.IndexHNSWFlat(size, self.NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
         self._index.hnsw.efConstruction = self.BREADTH_WHEN_ADDING
         self._index.hnsw.efSearch = self.BREADTH_WHEN_ASKED
@@ -62,8 +65,9 @@ class GraphIndex:
 
     def extend(self, rows: Tensor) -> None:
         """Add those of ``rows`` ``(n, E)`` that are not in it yet, the last ones."""
-        if len(rows) > len(self):
-            self._index.add(_array(rows[len(self) :]))
+        with self._lock:
+            if len(rows) > len(self):
+                self._index.add(_array(rows[len(self) :]))
 
     def nearest(self, queries: Tensor, alive: Tensor) -> tuple[Tensor, Tensor]:
         """Scores and rows as a `Lookup` gives them; row -1 for a query whose candidates are all dead or too new.
@@ -72,7 +76,8 @@ class GraphIndex:
             queries: ``(N, E)``.
             alive: bool ``(n,)``, on the CPU; rows from n on are another state's.
         """
-        scores, rows = self._index.search(_array(queries), min(_CANDIDATES, len(self)))
+        with self._lock:
+            scores, rows = self._index.search(_array(queries), min(_CANDIDATES, len(self)))
         scores, rows = torch.from_numpy(scores), torch.from_numpy(rows)
         usable = (rows >= 0) & (rows < len(alive)) & alive[rows.clamp(0, len(alive) - 1)]
         first = usable.int().argmax(dim=1, keepdim=True)  # candidates come best first

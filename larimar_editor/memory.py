@@ -116,6 +116,11 @@ class Memory:
         """C, the number of columns."""
         return self.M.shape[1]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its tensors."""
+        return sum(getattr(self, name).nbytes for name in _TENSORS)
+
     def to(self, device: torch.device | str) -> Memory:
         """The same memory on ``device``."""
         if self.M.device == torch.device(device):

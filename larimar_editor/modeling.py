@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -27,17 +28,30 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from larimar_editor.adapters import DecoderAdapters
 from larimar_editor.caching import LarimarCache
 from larimar_editor.configuration import LarimarConfig
+from larimar_editor.editable import Editable
 from larimar_editor.embedded import resolve
 from larimar_editor.encoders import KeyValueProjection, build_encoder
 from larimar_editor.episodic import EpisodicMemory, Reading
-from larimar_editor.facts import Fact
-from larimar_editor.scope import ScopeDecision
+from larimar_editor.locks import decoder_lock
+from larimar_editor.restoring import unchanged_on_failure
 from larimar_editor.state import EditedState
 from larimar_editor.states import DecoderStates, check_signature
 
 WEIGHTS = "model.safetensors"
 
 _ANNOUNCED: ContextVar[tuple[str, ...] | None] = ContextVar("larimar_prompts", default=None)
+
+
+@dataclass
+class _Generation:
+    """What a generation has read so far, by prompts: it is of one edited state, and of one sample of reading weights."""
+
+    model: LarimarForCausalLM
+    empty: bool
+    readings: dict[tuple[str, ...], Reading] = field(default_factory=dict)
+
+
+_GENERATION: ContextVar[_Generation | None] = ContextVar("larimar_generation", default=None)
 
 
 @contextlib.contextmanager
@@ -53,7 +67,30 @@ def announced_prompts(prompts: Sequence[str]) -> Iterator[None]:
         _ANNOUNCED.reset(token)
 
 
-class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
+@dataclass(frozen=True)
+class _Batch:
+    """What a decoder is given: ids ``(B, T)`` or embeddings ``(B, T, H)``, mask and positions ``(B, T)`` or None."""
+
+    given: Tensor
+    are_ids: bool
+    attention_mask: Tensor | None
+    position_ids: Tensor | None
+
+    def inputs(self) -> dict[str, Tensor | None]:
+        """As arguments of a decoder."""
+        name = "input_ids" if self.are_ids else "inputs_embeds"
+        return {name: self.given, "attention_mask": self.attention_mask, "position_ids": self.position_ids}
+
+    def of_rows(self, rows: Tensor) -> _Batch:
+        """Some rows."""
+        mask = None if self.attention_mask is None else self.attention_mask[rows]
+        positions = self.position_ids
+        if positions is not None:
+            positions = positions.expand(self.given.shape[0], -1)[rows]
+        return _Batch(self.given[rows], self.are_ids, mask, positions)
+
+
+class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
     """Larimar over a causal decoder (paper, figure "Architecture").
 
     A prompt that the scope detector takes for one of the written facts is decoded with the memory's readout as past key
@@ -92,10 +129,9 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         # What makes the latent; W_M itself until training moves W_M away from it.
         self.analysis = self.projection if config.tied_projection else copy.deepcopy(self.projection)
         encoder = build_encoder(config, self.states, self.analysis)
-        self.episodic = EpisodicMemory(config, encoder).to(decoder.device)
+        self.episodic = EpisodicMemory(config, encoder, decoder_lock(decoder)).to(decoder.device)
         self._bos: Tensor | None = None
         self._last_reading: tuple[EditedState, tuple[str, ...], Reading] | None = None
-        self._generating = False
         self.eval()
 
     # --- loading and saving -------------------------------------------------------------------------------------
@@ -141,8 +177,9 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         if tokenizer is None:
             tokenizer = AutoTokenizer.from_pretrained(decoder.name_or_path)
         check_signature(config.decoder_signature, decoder, folder)
-        model = cls(config, decoder, tokenizer)
-        model._load_weights(folder / WEIGHTS)
+        with unchanged_on_failure(decoder):
+            model = cls(config, decoder, tokenizer)
+            model._load_weights(folder / WEIGHTS)
         return model
 
     def save_pretrained(self, save_directory: str | Path, dtype: torch.dtype = torch.float16, **kwargs) -> None:
@@ -193,65 +230,36 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
                 raise ValueError(
                     f"the checkpoint {path} has {key} of shape {tuple(tensors[key].shape)}, expected {tuple(value.shape)}"
                 )
-            with torch.no_grad():
-                value.copy_(tensors[key])
+            if key.startswith("decoder."):
+                value.data = tensors[key].to(value)  # the decoder may be another's, who gets its weights back if this fails
+            else:
+                value.data.copy_(tensors[key])
 
     def use_adapters(self, on: bool) -> None:
         """Whether the decoder's adapters act; `forward` sees to it by itself."""
         if self.adapters is not None:
             self.adapters.use(on)
 
-    # --- editing: the episodic memory's own operations --------------------------------------------------------------
-
-    @property
-    def edited_state(self) -> EditedState:
-        """Memory and facts, immutable. Assigning one makes it current."""
-        return self.episodic.edited_state
-
-    @edited_state.setter
-    def edited_state(self, state: EditedState) -> None:
-        self.episodic.edited_state = state
-
-    def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
-        """Write facts in one shot; see `EpisodicMemory.write`."""
-        return self.episodic.write(requests)
-
-    def forget(self, *facts: Fact | str | int) -> None:
-        """Forget facts, named by prompt, by id or by themselves; see `EpisodicMemory.forget`."""
-        self.episodic.forget(*facts)
-
-    def facts(self) -> list[Fact]:
-        """What is written, oldest first."""
-        return self.episodic.facts()
-
-    def reset(self) -> None:
-        """Forget everything."""
-        self.episodic.reset()
-
-    def scope_of(self, prompts: Sequence[str]) -> ScopeDecision:
-        """What the scope detector says of these prompts; see `EpisodicMemory.scope_of`."""
-        return self.episodic.scope_of(prompts)
-
-    def save_state(self, folder: str | Path) -> None:
-        """Save the edited state, apart from the checkpoint; see `EditedState.save`."""
-        self.edited_state.save(folder)
-
-    def load_state(self, folder: str | Path) -> None:
-        """Replace the edited state by a saved one; see `EditedState.restored`."""
-        self.edited_state = self.edited_state.restored(folder)
-
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    def _reading(self, prompts: Sequence[str]) -> Reading:
-        """`read`, once for calls in a row that ask the same, as decoding without a cache does.
+    def _reading(self, count: int, *inputs) -> Reading:
+        """What the memory says to a batch of ``count`` rows; ``inputs`` as for `_prompts`.
 
-        With sampled reading weights one generation reads once, and every other call anew.
+        It is read once in a generation, and once for calls in a row that ask the same, as decoding without a cache does. With
+        sampled reading weights every call outside a generation reads anew.
         """
-        asked, state = tuple(prompts), self.edited_state
-        last = self._last_reading
-        same = last is not None and last[0] is state and last[1] == asked
-        if not same or (self.config.sigma_w and not self._generating):
-            self._last_reading = last = (state, asked, self.episodic.read(prompts))
+        generation = _GENERATION.get()
+        within = generation is not None and generation.model is self
+        if generation.empty if within else self.episodic.is_empty():
+            return Reading.nothing(count, self.config.latent_size)
+        asked = tuple(self._prompts(*inputs))
+        if within:
+            if asked not in generation.readings:
+                generation.readings[asked] = self.episodic.read(asked)
+            return generation.readings[asked]
+        state, last = self.edited_state, self._last_reading
+        if last is None or last[0] is not state or last[1] != asked or self.config.sigma_w:
+            self._last_reading = last = (state, asked, self.episodic.read(asked))
         return last[2]
 
     def _prompts(self, input_ids, attention_mask, prompt_lengths, labels) -> list[str]:
@@ -311,52 +319,39 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         Raises:
             ValueError: a cache that this model did not make, while facts are written.
         """
-        inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
+        given = input_ids if input_ids is not None else inputs_embeds
+        if given is None:
+            raise ValueError("forward needs input_ids or inputs_embeds")
         if self.decoder._supports_logits_to_keep():
             kwargs["logits_to_keep"] = logits_to_keep
-        given = input_ids if input_ids is not None else inputs_embeds
-        use_cache = getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
-        cache = past_key_values
-        if not isinstance(cache, LarimarCache):
-            if cache is not None and cache.get_seq_length():
-                raise ValueError("past_key_values is not this model's: its rows were read without the memory")
-            if reading is None and self.episodic.is_empty():
-                reading = Reading.nothing(given.shape[0], self.config.latent_size)
-            if reading is None:
-                reading = self._reading(self._prompts(input_ids, attention_mask, prompt_lengths, labels))
-            cache = LarimarCache(reading.in_scope, None, None)
-        else:
-            reading = None  # the cache holds it
-        inside = cache.in_scope
+        kwargs["use_cache"] = getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
+        batch = _Batch(given, input_ids is not None, attention_mask, position_ids)
+        with decoder_lock(self.decoder):
+            cache = past_key_values
+            if not isinstance(cache, LarimarCache):
+                if cache is not None and cache.get_seq_length():
+                    raise ValueError("past_key_values is not this model's: its rows were read without the memory")
+                if reading is None:
+                    reading = self._reading(given.shape[0], input_ids, attention_mask, prompt_lengths, labels)
+                memory = self.memory_cache(reading.latents) if bool(reading.in_scope.any()) else None
+                cache = LarimarCache(reading.in_scope, None, memory)
+            return self._decode(batch, cache, labels, kwargs)
+
+    def _decode(self, batch: _Batch, cache: LarimarCache, labels: Tensor | None, kwargs: dict) -> CausalLMOutputWithPast:
+        """Rows out of scope by the decoder as it is, on all rows and so to the bit; rows in scope with the memory in front."""
+        inside, use_cache = cache.in_scope, kwargs["use_cache"]
         needs_base, needs_memory = not bool(inside.all()), bool(inside.any())
         base = memory = None
         if needs_base:
-            base = self.decoder(
-                **inputs,
-                attention_mask=attention_mask,
-                position_ids=position_ids,
-                past_key_values=cache.base,
-                labels=None if needs_memory else labels,
-                use_cache=use_cache,
-                **kwargs,
-            )
-        mask = cache.grow(given.shape[1], attention_mask if needs_memory else None, given.shape[0])
-        if needs_memory:
-            rows = torch.nonzero(inside).flatten().to(given.device)
-            if reading is not None:
-                cache.memory = self.memory_cache(reading.latents)
-            memory = self._decode_with_memory(
-                {k: None if v is None else v[rows] for k, v in inputs.items()},
-                None if mask is None else mask[rows],
-                None if position_ids is None else position_ids.expand(given.shape[0], -1)[rows],
-                cache.memory,
-                kwargs,
-            )
-        if not needs_memory:
+            own_labels = None if needs_memory else labels
+            base = self.decoder(**batch.inputs(), past_key_values=cache.base, labels=own_labels, **kwargs)
             cache.base = base.past_key_values
+        mask = cache.grow(batch.given.shape[1], batch.attention_mask if needs_memory else None, batch.given.shape[0])
+        if not needs_memory:
             base.past_key_values = cache if use_cache else None
             return base
-        cache.base = None if base is None else base.past_key_values
+        rows = torch.nonzero(inside).flatten().to(batch.given.device)
+        memory = self._decode_with_memory(replace(batch, attention_mask=mask).of_rows(rows), cache.memory, kwargs)
         logits = memory.logits if base is None else base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
         loss = None
         if labels is not None:
@@ -380,30 +375,21 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         positions = torch.cat((torch.zeros(1), torch.arange(config.slot_position, config.text_position)))
         return self.states.cache(slots, positions.to(slots.device), self.decoder.dtype)
 
-    def _decode_with_memory(self, inputs, mask, position_ids, past, kwargs):
-        given = inputs["input_ids"] if inputs["input_ids"] is not None else inputs["inputs_embeds"]
-        count, new = given.shape[:2]
+    def _decode_with_memory(self, batch: _Batch, past: DynamicCache, kwargs: dict) -> CausalLMOutputWithPast:
+        count, new = batch.given.shape[:2]
         slots = self.config.memory_slots + 1
-        if position_ids is None:
+        mask, positions = batch.attention_mask, batch.position_ids
+        if positions is None:
             if mask is None:
                 seen = past.get_seq_length() - slots
-                position_ids = torch.arange(seen, seen + new, device=given.device).expand(count, -1)
+                positions = torch.arange(seen, seen + new, device=batch.given.device).expand(count, -1)
             else:
-                position_ids = (mask.long().cumsum(1) - 1).clamp_min(0)[:, -new:]
+                positions = (mask.long().cumsum(1) - 1).clamp_min(0)[:, -new:]
         if mask is not None:
             mask = torch.cat((mask.new_ones(count, slots), mask), dim=1)
-        self.use_adapters(True)
-        try:
-            return self.decoder(
-                **inputs,
-                attention_mask=mask,
-                position_ids=position_ids + self.config.text_position,
-                past_key_values=past,
-                use_cache=True,
-                **kwargs,
-            )
-        finally:
-            self.use_adapters(False)
+        batch = replace(batch, attention_mask=mask, position_ids=positions + self.config.text_position)
+        with self.adapters.at_work() if self.adapters is not None else contextlib.nullcontext():
+            return self.decoder(**batch.inputs(), past_key_values=past, **(kwargs | {"use_cache": True}))
 
     # --- what generate and the rest of transformers ask of a model ------------------------------------------------
 
@@ -412,11 +398,11 @@ class LarimarForCausalLM(PreTrainedModel, GenerationMixin):
         ids = inputs if inputs is not None else kwargs.get("input_ids")
         if ids is not None and kwargs.get("prompt_lengths") is None:
             kwargs["prompt_lengths"] = torch.full((ids.shape[0],), ids.shape[1], device=ids.device)
-        self._last_reading, self._generating = None, True
+        token = _GENERATION.set(_Generation(self, self.episodic.is_empty()))
         try:
             return super().generate(inputs, **kwargs)
         finally:
-            self._generating = False
+            _GENERATION.reset(token)
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:

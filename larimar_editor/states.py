@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedTokenizerBase
 
+from larimar_editor.locks import decoder_lock
 from larimar_editor.rotary import PositionCode, position_code
 
 _TEXTS_PER_PASS = 64
@@ -151,8 +152,9 @@ class DecoderStates:
 
 
 def _run(decoder: nn.Module, ids: Tensor, mask: Tensor | None) -> DynamicCache:
-    # The body alone: logits over the vocabulary would cost as much again.
-    return decoder.base_model(input_ids=ids, attention_mask=mask, use_cache=True).past_key_values
+    with decoder_lock(decoder):
+        # The body alone: logits over the vocabulary would cost as much again.
+        return decoder.base_model(input_ids=ids, attention_mask=mask, use_cache=True).past_key_values
 
 
 def _layer_devices(decoder: nn.Module, count: int) -> list[torch.device]:

@@ -1,18 +1,14 @@
-"""Facts and the edited state: immutable, shared cheaply, saved atomically."""
-
-import json
-import os
+"""Facts and the edited state: immutable and shared cheaply."""
 
 import pytest
 import torch
-from conftest import FACTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from larimar_editor.addressing import Reference
 from larimar_editor.facts import Fact, FactStore
 from larimar_editor.memory import Memory
-from larimar_editor.state import EditedState
+from larimar_editor.state import EditedState, diff
 
 
 def rows(*numbers):
@@ -64,57 +60,6 @@ def state(facts=4, num_rows=6):
     return blank, blank.write(new, draw(5), draw(7), draw(3))
 
 
-def test_a_saved_state_loads_back_bit_identical(tmp_path):
-    blank, written = state()
-    written.save(tmp_path)
-    loaded = blank.restored(tmp_path)
-    for name in ("M", "key_covariance", "inverse", "moments"):
-        assert torch.equal(getattr(loaded.memory, name), getattr(written.memory, name))
-    assert loaded.store.facts() == written.store.facts()
-    assert torch.equal(loaded.store.column("weight"), written.store.column("weight"))
-    again, expected = loaded.forget(["prompt 1"]), written.forget(["prompt 1"])
-    assert torch.equal(again.memory.M, expected.memory.M)
-    assert again.store.next_id == 5
-
-
-def test_a_save_that_dies_leaves_the_old_state(tmp_path, monkeypatch):
-    blank, written = state()
-    written.save(tmp_path)
-    later = written.forget(["prompt 0"])
-
-    def dies(*args):
-        raise OSError("the disk is gone")
-
-    monkeypatch.setattr(os, "replace", dies)
-    with pytest.raises(OSError, match="disk"):
-        later.save(tmp_path)
-    monkeypatch.undo()
-    assert len(blank.restored(tmp_path).store) == 4
-    later.save(tmp_path)
-    assert len(blank.restored(tmp_path).store) == 3
-    assert len(list(tmp_path.glob("*.safetensors"))) == 1
-
-
-def test_damaged_newer_and_foreign_states_are_refused(tmp_path):
-    blank, written = state()
-    with pytest.raises(FileNotFoundError, match=r"state\.json"):
-        blank.restored(tmp_path)
-    written.save(tmp_path)
-    with pytest.raises(ValueError, match=r"memory\.M"):
-        state(num_rows=9)[0].restored(tmp_path)
-    text = (tmp_path / "state.json").read_text()
-    (tmp_path / "state.json").write_text(json.dumps(json.loads(text) | {"format_version": 99}))
-    with pytest.raises(ValueError, match="format 99"):
-        blank.restored(tmp_path)
-    (tmp_path / "state.json").write_text(text[: len(text) // 2])
-    with pytest.raises(ValueError, match="damaged"):
-        blank.restored(tmp_path)
-    (tmp_path / "state.json").write_text(text)
-    next(tmp_path.glob("*.safetensors")).write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="damaged"):
-        blank.restored(tmp_path)
-
-
 def test_an_encoding_that_is_not_finite_is_refused_with_its_fact():
     _, written = state()
     bad = torch.full((1, 5), float("nan"))
@@ -134,10 +79,33 @@ def test_more_facts_than_rows_and_then_none():
     assert not left.forget(["prompt 14"]).memory.M.any()
 
 
-def test_a_model_saves_and_loads_its_state(tiny, tmp_path):
-    tiny.write(FACTS)
-    before = tiny.episodic.read([FACTS[0]["prompt"]]).latents
-    tiny.save_state(tmp_path)
-    tiny.reset()
-    tiny.load_state(tmp_path)
-    assert torch.equal(tiny.episodic.read([FACTS[0]["prompt"]]).latents, before)
+def test_the_difference_of_two_states_is_what_was_done_between_them():
+    _, first = state()
+    draw = lambda size: torch.ones(2, size)
+    second = first.forget(["prompt 0", 3]).write(
+        [Fact("prompt 1 ", "another"), Fact("new", "one")], draw(5), draw(7), draw(3), written_at=5.0
+    )
+    found = diff(first, second)
+    assert [fact.prompt for fact in found.written] == ["new"] and found.written[0].written_at == 5.0
+    assert [fact.prompt for fact in found.forgotten] == ["prompt 0", "prompt 2"]
+    assert [(a.target_new, b.target_new) for a, b in found.changed] == [("target 1", "another")]
+    back = diff(second, first)
+    assert back.written == found.forgotten and back.forgotten == found.written
+    assert not diff(first, first) and found
+
+
+def test_a_store_that_could_not_be_extended_is_extended_later(monkeypatch):
+    """A failure at any copy leaves nothing behind that a later write trips over."""
+    store = FactStore().extended([Fact(f"p{i}", "t") for i in range(16)], rows(*range(16)))
+    copy, tries = torch.Tensor.__setitem__, []
+
+    def fails(tensor, *args):
+        tries.append(1)
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(torch.Tensor, "__setitem__", fails)
+    with pytest.raises(MemoryError):
+        store.extended([Fact("more", "t")], rows(16))
+    monkeypatch.setattr(torch.Tensor, "__setitem__", copy)
+    later = store.extended([Fact("more", "t")], rows(17))
+    assert tries and later.column("value").flatten().tolist() == [*range(16), 17] and len(store) == 16

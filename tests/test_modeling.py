@@ -514,7 +514,7 @@ def test_a_deep_copy_is_edited_apart(tiny):
 
 def test_the_version_parameter_restores_the_state_it_was_taken_of(tiny, tokenizer):
     tiny.write(FACTS[:1])
-    before, token = logits(tiny, tokenizer, PROMPTS), tiny.episodic.register.token()
+    before, token = logits(tiny, tokenizer, PROMPTS), tiny.episodic.undo_token()
     state = id(tiny.edited_state)
     tiny.write(FACTS[1:])
     with torch.no_grad():

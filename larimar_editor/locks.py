@@ -1,0 +1,30 @@
+"""One thread at a time: in a model, and in whatever its copies share."""
+
+from __future__ import annotations
+
+import threading
+
+from torch import nn
+
+_LOCK = "_larimar_lock"
+
+
+class Lock:
+    """A re-entrant lock that may stand among the attributes of something that is copied: the copy gets one of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __deepcopy__(self, memo: dict) -> Lock:
+        return Lock()
+
+
+def decoder_lock(decoder: nn.Module) -> Lock:
+    """The lock of a decoder, which every Larimar around it takes: adapters are switched on the decoder itself."""
+    return decoder.__dict__.setdefault(_LOCK, Lock())
