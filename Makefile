@@ -1,8 +1,10 @@
 # make compare   Larimar beside EasyEdit's own methods: table, plot and records in results/compare
 # make test      the test suite
-# make lint      ruff
+# make lint      ruff and mypy
+# make soak      the long tests: 100,000 updates, 10,000 edits, 10,000 fuzzed inputs, a crash at every byte
+# make coverage  the test suite, and the lines that it does not reach
 #
-# Both set up .venv from constraints.txt first. EASYEDIT_HOME=checkout uses that EasyEdit instead of the release.
+# All set up .venv from constraints.txt first. EASYEDIT_HOME=checkout uses that EasyEdit instead of the release.
 # ARGS are passed on: make compare ARGS="--edits 50 --data counterfact.json --methods LARIMAR,ROME"
 
 PYTHON ?= python3
@@ -11,7 +13,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup compare test lint clean
+.PHONY: setup compare test lint soak coverage clean
 
 setup: .venv/ready
 
@@ -29,7 +31,14 @@ test: setup
 	$(BIN)/python -m pytest -q $(ARGS)
 
 lint: setup
-	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+soak: setup
+	$(BIN)/python -m pytest -q -s -m soak $(ARGS)
+	LARIMAR_FUZZ=10000 $(BIN)/python -m pytest -q tests/test_properties.py $(ARGS)
+
+coverage: setup
+	$(BIN)/python -m pytest -q --cov --cov-report term-missing:skip-covered $(ARGS)
 
 clean:
 	rm -rf .venv build *.egg-info

@@ -47,7 +47,7 @@ setup(
         ],
         # An index for tens of thousands of facts and more.
         "index": ["faiss-cpu"],
-        "test": ["pytest", "hypothesis", "ruff", "faiss-cpu"],
+        "test": ["pytest", "pytest-cov", "hypothesis", "psutil", "ruff", "mypy", "faiss-cpu"],
     },
     entry_points={"console_scripts": ["larimar-editor=larimar_editor.cli:main"]},
 )

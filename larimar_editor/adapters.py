@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 
@@ -29,17 +31,22 @@ class DecoderAdapters:
         layers: PEFT's layers, in the decoder's order.
     """
 
-    def __init__(self, decoder: nn.Module, rank: int, targets: str | Sequence[str] | None = None, merge: bool = True):
+    def __init__(self, decoder: PreTrainedModel, rank: int, targets: str | Sequence[str] | None = None, merge: bool = True):
         from peft import LoraConfig, inject_adapter_in_model
         from peft.tuners.lora import LoraLayer
 
         before = {id(layer): _switches(layer) for layer in decoder.modules() if isinstance(layer, LoraLayer)}
         taken = {name for layer in decoder.modules() if isinstance(layer, LoraLayer) for name in layer.lora_A}
         self.name = next(name for name in ("default", *map("larimar_{}".format, range(2, 2 + len(taken)))) if name not in taken)
-        if targets in (None, "all-linear"):
+        if targets is None or targets == "all-linear":
             targets = _linear_layers(decoder, LoraLayer)
         transposed = any(isinstance(module, Conv1D) for module in decoder.modules())  # GPT-2's linear layers
-        config = LoraConfig(r=rank, lora_alpha=rank, target_modules=targets, fan_in_fan_out=transposed)
+        config = LoraConfig(
+            r=rank,
+            lora_alpha=rank,
+            target_modules=targets if isinstance(targets, str) else list(targets),
+            fan_in_fan_out=transposed,
+        )
         inject_adapter_in_model(config, decoder, adapter_name=self.name)
         found = [layer for layer in decoder.modules() if isinstance(layer, LoraLayer)]
         self.layers = [layer for layer in found if self.name in layer.lora_A]
@@ -54,7 +61,7 @@ class DecoderAdapters:
             (base, layer.lora_A[self.name], layer.lora_B[self.name]) for base, layer in zip(bases, self.layers, strict=True)
         ]
         self._merge = merge and all(type(base) in (nn.Linear, Conv1D) and not hasattr(base, "_hf_hook") for base in bases)
-        self._merged: list[nn.Module | None] = [None] * len(self.layers)
+        self._merged: list[nn.Module] = list(self.layers)  # until they are needed
         self._stamps: list[tuple] = [()] * len(self.layers)
 
     @contextmanager
@@ -80,7 +87,7 @@ class DecoderAdapters:
                 layer._active_adapter, layer._disable_adapters = [self.name], False
         else:
             self._put(self.layers)
-            for layer, switches in zip(self.layers, self._others):
+            for layer, switches in zip(self.layers, self._others or []):
                 layer._active_adapter, layer._disable_adapters = switches
             self._others = None
 
@@ -92,20 +99,20 @@ class DecoderAdapters:
         """The merged layers; one is made anew when a weight that it was made from is not the same any more."""
         for place, parts in enumerate(self._parts):
             # Past nn.Module's look-ups: this is done for each generated token.
-            weights = (part._parameters["weight"] for part in parts)
-            stamp = tuple((weight.data_ptr(), weight._version) for weight in weights)
+            weights = [part._parameters["weight"] for part in parts]
+            stamp = tuple((weight.data_ptr(), weight._version) for weight in weights if weight is not None)
             if stamp != self._stamps[place]:
                 self._merged[place], self._stamps[place] = _merged_layer(self.layers[place], self.name), stamp
         return self._merged
 
-    def weights(self) -> dict[str, Tensor]:
+    def weights(self) -> dict[str, nn.Parameter]:
         """``INDEX.lora_A`` of shape ``(rank, in)`` and ``INDEX.lora_B`` of shape ``(out, rank)``, by a layer's place."""
         parts = ("lora_A", "lora_B")
         return {f"{i}.{part}": getattr(layer, part)[self.name].weight for i, layer in enumerate(self.layers) for part in parts}
 
 
 @torch.no_grad()
-def _merged_layer(layer, adapter: str) -> nn.Module:
+def _merged_layer(layer: Any, adapter: str) -> nn.Module:
     base = layer.get_base_layer()
     merged = copy.copy(base)
     weight = base.weight.float() + layer.get_delta_weight(adapter).float()
@@ -117,9 +124,10 @@ def _switches(layer) -> tuple:
     return layer._active_adapter, layer._disable_adapters
 
 
-def _linear_layers(decoder: nn.Module, lora_layer: type) -> list[str]:
+def _linear_layers(decoder: PreTrainedModel, lora_layer: type) -> list[str]:
     """Names of the linear layers, less what is inside a LoRA layer already, and the output embedding."""
-    head, inside, names = decoder.get_output_embeddings(), (), set()
+    head, names = decoder.get_output_embeddings(), set()
+    inside: tuple[str, ...] = ()
     for name, module in decoder.named_modules():
         if inside and name.startswith(inside):
             continue

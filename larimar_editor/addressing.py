@@ -138,6 +138,7 @@ class Reference:
         if self.addressing == "gaussian":
             W[:, self.in_use] = gaussian_weights(Z, self.rows[self.in_use], self.alpha)
         else:
+            assert self.pseudoinverse is not None, "kept up to date by _with_pseudoinverse"
             W[:, self.in_use] = Z @ self.pseudoinverse
         return W
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Any, Literal, Optional
 
 import typer
 
@@ -51,7 +51,7 @@ def fit(
     start = time.perf_counter()
     decoder, tokenizer = load_decoder(model, dtype, device)
     chosen = read_sentences(text or SENTENCES, limit=sentences, seed=seed)
-    settings = {} if scope_threshold is None else {"scope_threshold": scope_threshold}
+    settings: dict[str, Any] = {} if scope_threshold is None else {"scope_threshold": scope_threshold}
     larimar = closed_form.fit(
         decoder,
         tokenizer,
@@ -133,7 +133,7 @@ def calibrate(
             scores, same = calibration.pair_scores(plain, calibration.as_edits(unseen, "other_prompt"))
             other = {"other_questions_accepted": float((scores[~same] >= result.threshold).mean())}
         else:
-            result = calibration.calibrate(episodic.detector, edits, false_accepts)
+            result = calibration.calibrate(episodic._sentence_encoder, edits, false_accepts)
     else:
         result, weights = calibration.calibrate_internal(episodic.encoder.encode, model.config.latent_size, edits)
         episodic.scope_weights = episodic.scope_weights | weights

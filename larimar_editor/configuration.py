@@ -6,10 +6,15 @@ import inspect
 
 from transformers import PretrainedConfig
 
+from larimar_editor.addressing import ADDRESSINGS
+from larimar_editor.checking import flag, number, one_of, text, whole
+
 ENCODER_TYPES = ("decoder-states", "transformer")
 DECODER_MODES = ("frozen", "lora", "full")
 KEY_ENCODINGS = ("scope", "latent")
 REFERENCES = ("prompts", "random", "prior")
+SCOPES = ("external", "internal", "none")
+SCOPE_INDICES = ("exact", "faiss")
 
 
 class LarimarConfig(PretrainedConfig):
@@ -31,7 +36,7 @@ class LarimarConfig(PretrainedConfig):
         key_encoding: what addresses the memory: "scope" (the scope detector's sentence embedding) or
             "latent" (the encoder's, as in the paper).
         addressing: "gaussian" or "pseudoinverse".
-        addressing_alpha: width of the Gaussian, eq. (gaussian_conv).
+        addressing_alpha: width of the Gaussian, above 0, eq. (gaussian_conv).
         reference: the reference memory: "prompts" (built from what is written), "random", "prior" (trained).
         sigma_w: standard deviation of sampled reading weights, >= 0.
         observation_noise: standard deviation of xi added to an encoding before it is written, >= 0.
@@ -87,34 +92,34 @@ class LarimarConfig(PretrainedConfig):
         merge_adapters: bool = True,
         **kwargs,
     ):
-        self.base_model_name_or_path = base_model_name_or_path
+        self.base_model_name_or_path = text("base_model_name_or_path", base_model_name_or_path)
         self.decoder_signature = decoder_signature
-        self.encoder_type = _one_of("encoder_type", encoder_type, ENCODER_TYPES)
-        self.encoder_name_or_path = encoder_name_or_path
-        self.encoder_max_length = _at_least("encoder_max_length", encoder_max_length, 1)
-        self.latent_size = _at_least("latent_size", latent_size, 1)
-        self.memory_rows = _at_least("memory_rows", memory_rows, 1)
-        self.memory_slots = _at_least("memory_slots", memory_slots, 1)
-        self.slot_position = _at_least("slot_position", slot_position, 1)
-        self.key_gain = _at_least("key_gain", key_gain, 0)
-        self.value_gain = _at_least("value_gain", value_gain, 0)
-        self.key_encoding = _one_of("key_encoding", key_encoding, KEY_ENCODINGS)
-        self.addressing = _one_of("addressing", addressing, ("gaussian", "pseudoinverse"))
-        self.addressing_alpha = addressing_alpha
-        self.reference = _one_of("reference", reference, REFERENCES)
-        self.sigma_w = _at_least("sigma_w", sigma_w, 0)
-        self.observation_noise = _at_least("observation_noise", observation_noise, 0)
-        self.readout_norm = readout_norm
-        self.latent_norm = latent_norm
-        self.scope = _one_of("scope", scope, ("external", "internal", "none"))
-        self.scope_encoder_name_or_path = scope_encoder_name_or_path
-        self.scope_threshold = scope_threshold
-        self.scope_index = _one_of("scope_index", scope_index, ("exact", "faiss"))
-        self.decoder_mode = _one_of("decoder_mode", decoder_mode, DECODER_MODES)
-        self.tied_projection = tied_projection
-        self.lora_rank = lora_rank
+        self.encoder_type = one_of("encoder_type", encoder_type, ENCODER_TYPES)
+        self.encoder_name_or_path = None if encoder_name_or_path is None else text("encoder_name_or_path", encoder_name_or_path)
+        self.encoder_max_length = whole("encoder_max_length", encoder_max_length, least=1)
+        self.latent_size = whole("latent_size", latent_size, least=1)
+        self.memory_rows = whole("memory_rows", memory_rows, least=1)
+        self.memory_slots = whole("memory_slots", memory_slots, least=1)
+        self.slot_position = whole("slot_position", slot_position, least=1)
+        self.key_gain = number("key_gain", key_gain, least=0)
+        self.value_gain = number("value_gain", value_gain, least=0)
+        self.key_encoding = one_of("key_encoding", key_encoding, KEY_ENCODINGS)
+        self.addressing = one_of("addressing", addressing, ADDRESSINGS)
+        self.addressing_alpha = number("addressing_alpha", addressing_alpha, above=0)
+        self.reference = one_of("reference", reference, REFERENCES)
+        self.sigma_w = number("sigma_w", sigma_w, least=0)
+        self.observation_noise = number("observation_noise", observation_noise, least=0)
+        self.readout_norm = flag("readout_norm", readout_norm)
+        self.latent_norm = None if latent_norm is None else number("latent_norm", latent_norm, above=0)
+        self.scope = one_of("scope", scope, SCOPES)
+        self.scope_encoder_name_or_path = text("scope_encoder_name_or_path", scope_encoder_name_or_path)
+        self.scope_threshold = number("scope_threshold", scope_threshold)
+        self.scope_index = one_of("scope_index", scope_index, SCOPE_INDICES)
+        self.decoder_mode = one_of("decoder_mode", decoder_mode, DECODER_MODES)
+        self.tied_projection = flag("tied_projection", tied_projection)
+        self.lora_rank = whole("lora_rank", lora_rank, least=1)
         self.lora_targets = lora_targets
-        self.merge_adapters = merge_adapters
+        self.merge_adapters = flag("merge_adapters", merge_adapters)
         if latent_size % memory_slots and encoder_type == "decoder-states":
             raise ValueError(f"latent_size {latent_size} is not a multiple of memory_slots {memory_slots}")
         if decoder_mode == "full" and encoder_type == "decoder-states":
@@ -132,15 +137,3 @@ class LarimarConfig(PretrainedConfig):
     def text_position(self) -> int:
         """Position of the text's first token when a memory is in front of it."""
         return self.slot_position + self.memory_slots
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
-    return value
-
-
-def _at_least(name: str, value, least):
-    if isinstance(value, str) or not value >= least:
-        raise ValueError(f"{name} must be a number of at least {least}, got {value!r}")
-    return value

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -45,7 +46,8 @@ class Edit:
     @classmethod
     def from_dict(cls, values: Mapping) -> Edit:
         """The inverse of `dataclasses.asdict`, after JSON made lists of its tuples."""
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+        fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        return cls(**fields)
 
 
 def load_edits(path: str | Path | None = None, limit: int | None = None) -> list[Edit]:

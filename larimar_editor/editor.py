@@ -9,8 +9,8 @@ import copy as copying
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
-from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.checkpoints import shipped
 from larimar_editor.facts import facts_from
@@ -27,7 +27,7 @@ _LARIMAR = "_larimar"
 class LarimarRewriteExecutor:
     """Puts a Larimar around a model once, and writes requests to it."""
 
-    def init_model(self, model: nn.Module, tok: PreTrainedTokenizerBase, params: LarimarHyperParams) -> LarimarForCausalLM:
+    def init_model(self, model: PreTrainedModel, tok: PreTrainedTokenizerBase, params: LarimarHyperParams) -> LarimarForCausalLM:
         """The Larimar around ``model``: itself when it is one, else made from the checkpoint, once per model.
 
         Raises:
@@ -40,14 +40,14 @@ class LarimarRewriteExecutor:
         # decoders would never let one go: every Larimar holds its decoder.
         larimar = model.__dict__.get(_LARIMAR)
         if larimar is None:
-            folder = params.larimar_checkpoint or shipped(params.model_name)
+            folder = str(params.larimar_checkpoint or shipped(params.model_name))
             larimar = LarimarForCausalLM.from_pretrained(folder, decoder=model, tokenizer=tok, **params.config_overrides())
             model.__dict__[_LARIMAR] = larimar
         return larimar
 
     def apply_to_model(
         self,
-        model: nn.Module,
+        model: PreTrainedModel,
         tok: PreTrainedTokenizerBase,
         requests: Sequence[Mapping],
         hparams: LarimarHyperParams,
@@ -85,7 +85,7 @@ class LarimarRewriteExecutor:
         return edited, weights_copy
 
 
-def _is_new(model: nn.Module) -> bool:
+def _is_new(model: PreTrainedModel) -> bool:
     return not isinstance(model, LarimarForCausalLM) and _LARIMAR not in vars(model)
 
 

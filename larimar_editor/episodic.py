@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from larimar_editor.addressing import Reference, random_reference
+from larimar_editor.addressing import Addressing, Reference, random_reference
 from larimar_editor.configuration import LarimarConfig
 from larimar_editor.embedded import resolve
 from larimar_editor.encoders import LatentEncoder
@@ -176,7 +177,7 @@ class EpisodicMemory(nn.Module):
             new = [fact for fact in facts if (found := state.store.find(fact)) is None or not found.says(fact)]
             if new:
                 state = self.ledger.apply(self._writing(new))
-            return [state.store.fact(state.store.row(fact)) for fact in facts]
+            return [found for fact in facts if (found := state.store.find(fact)) is not None]
 
     def _writing(self, facts: Sequence[Fact]) -> Write:
         # The sentence a query is compared with is the last one: a prompt is continued where it ends.
@@ -193,7 +194,8 @@ class EpisodicMemory(nn.Module):
             OSError: the journal, if one is open, could not be written; nothing is changed.
         """
         with self._lock:
-            self.ledger.apply(Forget(tuple(self.edited_state.store.ids(facts))))
+            if ids := tuple(self.edited_state.store.ids(facts)):
+                self.ledger.apply(Forget(ids))
 
     def undo(self) -> None:
         """Put back the state before the last `write`, `forget` or `reset`, to the bit; see `Ledger.undo`."""
@@ -243,12 +245,13 @@ class EpisodicMemory(nn.Module):
 
     def _empty_state(self) -> EditedState:
         config, device = self.config, self.encoder.device
+        addressing = cast(Addressing, config.addressing)
         size = self._sentence_encoder.embedding_size if config.key_encoding == "scope" else config.latent_size
         if config.reference == "prompts":
-            reference = Reference.from_prompts(config.memory_rows, size, config.addressing, config.addressing_alpha, device)
+            reference = Reference.from_prompts(config.memory_rows, size, addressing, config.addressing_alpha, device)
         else:
             rows = random_reference(config.memory_rows, size) if config.reference == "random" else self._prior_rows(size)
-            reference = Reference.fixed(rows.to(device), config.addressing, config.addressing_alpha)
+            reference = Reference.fixed(rows.to(device), addressing, config.addressing_alpha)
         memory = Memory.empty(config.memory_rows, config.latent_size, device=device)
         return EditedState(memory, reference, FactStore())
 

@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,16 +20,27 @@ class Fact:
     """One edit: ``prompt`` is to be continued by ``target_new``.
 
     Attributes:
-        prompt: not empty.
-        target_new: not empty.
+        prompt: a text, not empty.
+        target_new: a text, not empty.
         id: number of the fact in its state, from 1, never used twice; 0 before it is written.
         written_at: seconds since the epoch.
+
+    Raises:
+        ValueError: ``prompt`` or ``target_new`` is no such text.
     """
 
     prompt: str
     target_new: str
     id: int = 0
     written_at: float = 0.0
+
+    def __post_init__(self):
+        for name in ("prompt", "target_new"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value.strip():
+                raise ValueError(f"{name!r} must be a text that is not empty, got {value!r}")
+            if any(0xD800 <= ord(letter) <= 0xDFFF for letter in value):
+                raise ValueError(f"{name!r} has half a surrogate pair, which no text file can hold: {value!r}")
 
     @property
     def text(self) -> str:
@@ -52,19 +64,19 @@ class Fact:
         Raises:
             ValueError: a missing, empty or non-text ``prompt`` or ``target_new``; the message shows the request.
         """
-        values = {}
-        for name in ("prompt", "target_new"):
-            value = request.get(name)
+        values: dict[str, Any] = {name: request.get(name) for name in ("prompt", "target_new")}
+        for name, value in values.items():
             if value is None:
                 raise ValueError(f"a request needs {name!r}: {dict(request)}")
-            if not isinstance(value, str) or not value.strip():
-                raise ValueError(f"{name!r} must be a text that is not empty, got {value!r} in {dict(request)}")
-            if any(0xD800 <= ord(letter) <= 0xDFFF for letter in value):
-                raise ValueError(f"{name!r} has half a surrogate pair, which no text file can hold: {value!r}")
-            values[name] = value
-        if "{}" in values["prompt"] and request.get("subject"):
-            values["prompt"] = values["prompt"].replace("{}", request["subject"])
-        return cls(**values)
+        prompt, subject = values["prompt"], request.get("subject")
+        if isinstance(prompt, str) and "{}" in prompt and subject:
+            if not isinstance(subject, str):
+                raise ValueError(f"'subject' must be a text, got {subject!r} in {dict(request)}")
+            values["prompt"] = prompt.replace("{}", subject)
+        try:
+            return cls(**values)
+        except ValueError as error:
+            raise ValueError(f"{error} in {dict(request)}") from error
 
 
 def facts_from(requests: Iterable[Mapping | Fact]) -> list[Fact]:
@@ -73,8 +85,12 @@ def facts_from(requests: Iterable[Mapping | Fact]) -> list[Fact]:
     Raises:
         ValueError: as `Fact.from_request`; also when one prompt is given two targets.
     """
+    if isinstance(requests, Mapping):
+        raise ValueError(f"requests are a list of mappings, got one mapping: {dict(requests)}")
     facts: dict[str, Fact] = {}
     for request in requests:
+        if not isinstance(request, (Fact, Mapping)):
+            raise ValueError(f"a request is a mapping with 'prompt' and 'target_new', got {request!r}")
         fact = request if isinstance(request, Fact) else Fact.from_request(request)
         known = facts.setdefault(fact.key, fact)
         if not known.says(fact):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from tqdm.auto import tqdm
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.configuration import LarimarConfig
 from larimar_editor.modeling import LarimarForCausalLM
@@ -20,7 +20,7 @@ from larimar_editor.states import DecoderStates, signature
 
 
 def fit(
-    decoder: nn.Module,
+    decoder: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     sentences: Sequence[str],
     *,

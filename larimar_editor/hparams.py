@@ -6,9 +6,11 @@ import difflib
 import json
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from larimar_editor.checking import flag, text, whole
 from larimar_editor.configuration import LarimarConfig
 
 
@@ -77,6 +79,16 @@ class LarimarHyperParams(HyperParamsFile):
     def __post_init__(self):
         if self.alg_name != "LARIMAR":
             raise ValueError(f"alg_name must be LARIMAR, got {self.alg_name!r}")
+        if not text("model_name", self.model_name):
+            raise ValueError("model_name must not be empty")
+        if not isinstance(self.device, str):
+            whole("device", self.device, least=0)
+        if self.larimar_checkpoint is not None:
+            text("larimar_checkpoint", self.larimar_checkpoint)
+        for name in ("scope_sees_target", "model_parallel", "fp16"):
+            flag(name, getattr(self, name))
+        for name in ("max_length", "batch_size"):
+            whole(name, getattr(self, name), least=1)
         self.config_overrides()  # a bad setting is refused here, at the door
 
     def config_overrides(self) -> dict:
@@ -104,7 +116,7 @@ class LarimarHyperParams(HyperParamsFile):
             raise FileNotFoundError(f"no hparams file {path}")
         try:
             values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no text, or a date that is none
             raise ValueError(f"{path} is not YAML: {error}") from error
         return cls._from_values(values, path)
 
@@ -127,7 +139,8 @@ class LarimarHyperParams(HyperParamsFile):
             if field.default is MISSING and name not in values:
                 raise ValueError(f"{path}: the key {name!r} is missing")
         try:
-            return cls(**{key: _number(value, known[key].type) for key, value in values.items()})
+            read: dict[str, Any] = {key: _number(value, known[key].type) for key, value in values.items()}
+            return cls(**read)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -136,7 +149,7 @@ class LarimarHyperParams(HyperParamsFile):
         return asdict(self)
 
 
-def _number(value, kind: str):
+def _number(value: object, kind: object) -> object:
     """YAML reads 1e-3 as text; a number is wanted where the field is one."""
     if isinstance(value, str) and "str" not in str(kind):
         try:

@@ -122,10 +122,11 @@ def _bodies(data: bytes, path: Path) -> Iterator[tuple[int, bytes]]:
     place, number = len(_START), 0
     while place < len(data):
         length = _length(data, place, number)
-        body = None if length is None else data[place + _HEADER_SIZE : place + _HEADER_SIZE + length]
-        if body is None or len(body) < length or zlib.crc32(body) != _HEADER.unpack_from(data, place)[3]:
+        body = data[place + _HEADER_SIZE : place + _HEADER_SIZE + (length or 0)]
+        if length is None or len(body) < length or zlib.crc32(body) != _HEADER.unpack_from(data, place)[3]:
             # A record is begun only when the one before it is on the disk.
-            if _a_record_from(data, place + 1) if length is None else len(data) > place + _HEADER_SIZE + length:
+            ended = _a_record_from(data, place + 1) if length is None else len(data) > place + _HEADER_SIZE + length
+            if ended:
                 raise ValueError(f"record {number} of {path} is damaged, and others come after it; nothing was loaded")
             warnings.warn(
                 f"the last record of {path}, number {number}, is torn and was left out: its writing was cut short",

@@ -33,8 +33,8 @@ def decoder_dtype(name: str, device: str) -> torch.dtype:
 def load_decoder(name: str, dtype: str, device: str):
     """Decoder and tokenizer by name; for dtype see `decoder_dtype`."""
     folder = resolve(name)
-    decoder = AutoModelForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, device)).to(device).eval()
-    return decoder, AutoTokenizer.from_pretrained(folder)
+    decoder = AutoModelForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, device))
+    return decoder.to(device).eval(), AutoTokenizer.from_pretrained(folder)  # type: ignore[arg-type]
 
 
 def load_larimar(
@@ -51,5 +51,5 @@ def load_larimar(
     """
     folder = checkpoint or shipped(decoder or DECODER)
     loaded = {} if decoder is None else dict(zip(("decoder", "tokenizer"), load_decoder(decoder, dtype, device)))
-    model = LarimarForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, device), **loaded, **settings)
-    return model.to(device), str(folder)
+    model = LarimarForCausalLM.from_pretrained(str(folder), dtype=decoder_dtype(dtype, device), **loaded, **settings)
+    return model.to(device), str(folder)  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ class GraphIndex:
         ModuleNotFoundError: FAISS is not installed; the message says how to get it.
     """
 
-    NEIGHBOURS, BREADTH_WHEN_ADDING, BREADTH_WHEN_ASKED = 32, 60, 96
+    NEIGHBOURS, BREADTH_WHEN_ADDING, BREADTH_WHEN_ASKED = 32, 120, 256
 
     def __init__(self, size: int):
         try:
@@ -77,13 +77,13 @@ class GraphIndex:
             alive: bool ``(n,)``, on the CPU; rows from n on are another state's.
         """
         with self._lock:
-            scores, rows = self._index.search(_array(queries), min(_CANDIDATES, len(self)))
-        scores, rows = torch.from_numpy(scores), torch.from_numpy(rows)
+            found = self._index.search(_array(queries), min(_CANDIDATES, len(self)))
+        scores, rows = map(torch.from_numpy, found)
         usable = (rows >= 0) & (rows < len(alive)) & alive[rows.clamp(0, len(alive) - 1)]
         first = usable.int().argmax(dim=1, keepdim=True)  # candidates come best first
         score, row = scores.gather(1, first)[:, 0], rows.gather(1, first)[:, 0]
-        found = usable.any(dim=1)
-        return score.where(found, torch.tensor(-torch.inf)), row.where(found, torch.tensor(-1))
+        any_usable = usable.any(dim=1)
+        return score.where(any_usable, torch.tensor(-torch.inf)), row.where(any_usable, torch.tensor(-1))
 
 
 def indexed(index: GraphIndex, similarity: Similarity, written: Tensor, alive: Tensor) -> Lookup:

@@ -22,6 +22,7 @@ Precision
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -95,7 +96,7 @@ class Memory:
             raise ValueError(f"accumulate_dtype must be float32 or float64, got {accumulate_dtype}")
         if refresh_every < 1:
             raise ValueError(f"refresh_every must be at least 1, got {refresh_every}")
-        options = {"device": device, "dtype": accumulate_dtype}
+        options: dict[str, Any] = {"device": device, "dtype": accumulate_dtype}
         return cls(
             M=torch.zeros(num_rows, latent_size, **options),
             key_covariance=torch.zeros(num_rows, num_rows, **options),
@@ -125,7 +126,7 @@ class Memory:
         """The same memory on ``device``."""
         if self.M.device == torch.device(device):
             return self
-        moved = {name: getattr(self, name).to(device) for name in _TENSORS}
+        moved: dict[str, Any] = {name: getattr(self, name).to(device) for name in _TENSORS}
         return replace(self, **moved)
 
     def write(self, Z: Tensor, W: Tensor) -> Memory:
@@ -186,7 +187,7 @@ class Memory:
 
     def cleared(self) -> Memory:
         """The same memory with nothing written."""
-        zeros = {name: torch.zeros_like(getattr(self, name)) for name in _TENSORS}
+        zeros: dict[str, Any] = {name: torch.zeros_like(getattr(self, name)) for name in _TENSORS}
         return replace(self, **zeros, rows_written=0, updates=0)
 
     def refresh(self) -> Memory:

@@ -79,7 +79,8 @@ def _same_or_not(anchors: Tensor, against: Sequence[Tensor], slope: Tensor, each
     kinds = [(part, 1.0 if place < len(POSITIVES) else 0.0) for place, part in enumerate(cosines)]
     kinds.append(((anchors @ anchors.T)[apart], 0.0))
     logits = [(slope[0] * cosine + slope[1], label) for cosine, label in kinds]
-    return sum(F.binary_cross_entropy_with_logits(logit, torch.full_like(logit, label)) for logit, label in logits)
+    losses = (F.binary_cross_entropy_with_logits(logit, torch.full_like(logit, label)) for logit, label in logits)
+    return sum(losses, start=slope.new_zeros(()))
 
 
 def _nth(texts: Sequence[str], place: int) -> str:

@@ -18,6 +18,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    Cache,
     DynamicCache,
     GenerationMixin,
     PreTrainedModel,
@@ -110,7 +111,7 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
     _supports_sdpa = True
     _supports_flash_attn = True
 
-    def __init__(self, config: LarimarConfig, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase):
+    def __init__(self, config: LarimarConfig, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
         super().__init__(config)
         self.decoder = decoder
         self.tokenizer = tokenizer
@@ -137,11 +138,11 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
     # --- loading and saving -------------------------------------------------------------------------------------
 
     @classmethod
-    def from_pretrained(
+    def from_pretrained(  # type: ignore[override]
         cls,
         pretrained_model_name_or_path: str,
         *,
-        decoder: nn.Module | None = None,
+        decoder: PreTrainedModel | None = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
         config: LarimarConfig | None = None,
         dtype: torch.dtype | str | None = None,
@@ -182,7 +183,9 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
             model._load_weights(folder / WEIGHTS)
         return model
 
-    def save_pretrained(self, save_directory: str | Path, dtype: torch.dtype = torch.float16, **kwargs) -> None:
+    def save_pretrained(  # type: ignore[override]
+        self, save_directory: str | Path, dtype: torch.dtype = torch.float16, **kwargs
+    ) -> None:
         """Save configuration and own weights; the decoder is named, not copied.
 
         Args:
@@ -197,7 +200,7 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
         save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
 
     def _own_weights(self) -> dict[str, Tensor]:
-        own = {f"projection.{name}": value for name, value in self.projection.named_parameters()}
+        own: dict[str, Tensor] = {f"projection.{name}": value for name, value in self.projection.named_parameters()}
         encoder = self.episodic.encoder
         if self.analysis is not self.projection:
             own |= {f"analysis.{name}": value for name, value in self.analysis.named_parameters()}
@@ -249,11 +252,12 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
         sampled reading weights every call outside a generation reads anew.
         """
         generation = _GENERATION.get()
-        within = generation is not None and generation.model is self
-        if generation.empty if within else self.episodic.is_empty():
+        if generation is not None and generation.model is not self:
+            generation = None
+        if self.episodic.is_empty() if generation is None else generation.empty:
             return Reading.nothing(count, self.config.latent_size)
         asked = tuple(self._prompts(*inputs))
-        if within:
+        if generation is not None:
             if asked not in generation.readings:
                 generation.readings[asked] = self.episodic.read(asked)
             return generation.readings[asked]
@@ -322,7 +326,7 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
         given = input_ids if input_ids is not None else inputs_embeds
         if given is None:
             raise ValueError("forward needs input_ids or inputs_embeds")
-        if self.decoder._supports_logits_to_keep():
+        if self.decoder._supports_logits_to_keep():  # type: ignore[operator]
             kwargs["logits_to_keep"] = logits_to_keep
         kwargs["use_cache"] = getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
         batch = _Batch(given, input_ids is not None, attention_mask, position_ids)
@@ -341,16 +345,17 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
         """Rows out of scope by the decoder as it is, on all rows and so to the bit; rows in scope with the memory in front."""
         inside, use_cache = cache.in_scope, kwargs["use_cache"]
         needs_base, needs_memory = not bool(inside.all()), bool(inside.any())
-        base = memory = None
+        base = None
         if needs_base:
             own_labels = None if needs_memory else labels
             base = self.decoder(**batch.inputs(), past_key_values=cache.base, labels=own_labels, **kwargs)
             cache.base = base.past_key_values
         mask = cache.grow(batch.given.shape[1], batch.attention_mask if needs_memory else None, batch.given.shape[0])
-        if not needs_memory:
+        if base is not None and not needs_memory:
             base.past_key_values = cache if use_cache else None
             return base
         rows = torch.nonzero(inside).flatten().to(batch.given.device)
+        assert cache.memory is not None, "made with the cache, as a row is in scope"
         memory = self._decode_with_memory(replace(batch, attention_mask=mask).of_rows(rows), cache.memory, kwargs)
         logits = memory.logits if base is None else base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
         loss = None
@@ -375,7 +380,7 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
         positions = torch.cat((torch.zeros(1), torch.arange(config.slot_position, config.text_position)))
         return self.states.cache(slots, positions.to(slots.device), self.decoder.dtype)
 
-    def _decode_with_memory(self, batch: _Batch, past: DynamicCache, kwargs: dict) -> CausalLMOutputWithPast:
+    def _decode_with_memory(self, batch: _Batch, past: Cache, kwargs: dict) -> CausalLMOutputWithPast:
         count, new = batch.given.shape[:2]
         slots = self.config.memory_slots + 1
         mask, positions = batch.attention_mask, batch.position_ids
@@ -393,14 +398,14 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
 
     # --- what generate and the rest of transformers ask of a model ------------------------------------------------
 
-    def generate(self, inputs: Tensor | None = None, **kwargs):
+    def generate(self, inputs: Tensor | None = None, **kwargs):  # type: ignore[override]
         """As transformers' `generate`; the whole input is the prompt, and it alone is the query."""
         ids = inputs if inputs is not None else kwargs.get("input_ids")
         if ids is not None and kwargs.get("prompt_lengths") is None:
             kwargs["prompt_lengths"] = torch.full((ids.shape[0],), ids.shape[1], device=ids.device)
         token = _GENERATION.set(_Generation(self, self.episodic.is_empty()))
         try:
-            return super().generate(inputs, **kwargs)
+            return super().generate(inputs, **kwargs)  # type: ignore[misc]
         finally:
             _GENERATION.reset(token)
 

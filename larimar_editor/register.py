@@ -49,7 +49,7 @@ class StateRegister(nn.Module):
         """The current version, as a tensor that keeps its state alive."""
         self._undo = self.get()
         token = self.version.detach().clone()
-        token.edited_state = self._undo
+        token.edited_state = self._undo  # type: ignore[attr-defined]
         return token
 
     def moved(self, device: torch.device) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 ABSOLUTE_POSITIONS = frozenset({"gpt2", "gpt_neo", "gpt_bigcode", "opt", "biogpt", "xglm", "bloom", "mpt"})
 
@@ -77,7 +78,7 @@ class InterleavedRotary(PositionCode):
         return torch.cat((pairs.flatten(-2).to(keys), rest), dim=-1)
 
 
-def position_code(decoder: nn.Module) -> PositionCode:
+def position_code(decoder: PreTrainedModel) -> PositionCode:
     """How ``decoder`` (a Hugging Face causal language model) marks positions in its keys.
 
     Raises:

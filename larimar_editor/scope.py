@@ -96,7 +96,10 @@ class ExternalScopeDetector:
 
     @property
     def embedding_size(self) -> int:
-        return self.model.get_embedding_dimension()
+        size = self.model.get_embedding_dimension()
+        if size is None:
+            raise ValueError("the sentence encoder does not say how long its embeddings are")
+        return size
 
     def embed(self, texts: Sequence[str]) -> Tensor:
         texts = [self._fitting(text) for text in texts]

@@ -54,7 +54,7 @@ class EditedState:
             if not bool(finite.all()):
                 raise ValueError(f"the {name} of {facts[int((~finite).nonzero()[0])].text!r} is not finite; nothing was written")
         old = [row for row in map(self.store.row, facts) if row is not None]
-        state = self._forget_rows(old) if old else self
+        state = self._forget_rows(old)
         reference = state.reference.extended(keys)
         # Kept in float32 and used from there, so that forgetting removes just what was written.
         weights = reference.weights(keys).float()
@@ -71,9 +71,12 @@ class EditedState:
         Raises:
             UnknownFact: one that is not written, or named twice; nothing is changed.
         """
-        return self._forget_rows([self.store.row(number) for number in self.store.ids(facts)])
+        rows = map(self.store.row, self.store.ids(facts))
+        return self._forget_rows([row for row in rows if row is not None])
 
     def _forget_rows(self, rows: list[int]) -> EditedState:
+        if not rows:
+            return self
         memory = self.memory.forget(self.store.column("value")[rows], self.store.column("weight")[rows])
         store = self.store.without(rows)
         untouched = memory.key_covariance.diagonal() < _UNTOUCHED

@@ -14,8 +14,9 @@ import uuid
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
@@ -34,7 +35,7 @@ _DESCRIPTION = "state.json"
 _NAME = re.compile(r"state-[0-9a-f]{32}\.safetensors|journal-[0-9a-f]{32}\.bin")
 _MEMORY = ("M", "key_covariance", "inverse", "moments")
 _COLUMNS = ("value", "weight", "scope")
-_FACT = {field.name: {"str": str, "int": int, "float": (int, float)}[str(field.type)] for field in fields(Fact)}
+_FACT: dict[str, tuple[type, ...]] = {"prompt": (str,), "target_new": (str,), "id": (int,), "written_at": (int, float)}
 
 # A journal is folded into a new snapshot when it is larger than the last snapshot, and than this.
 _LEAST_JOURNAL_BYTES = 16 * 2**20
@@ -273,10 +274,11 @@ def _restored(like: EditedState, description: Mapping, tensors: Mapping[str, Ten
         column = tensors[f"store.{name}"]
         _check(f"store.{name}", column, (len(facts), sizes.get(name, column.shape[-1])), torch.float32)
         columns[name] = column.to(device)
-    counts = {name: _natural(name, description["memory"][name]) for name in ("rows_written", "updates")}
+    counts: dict[str, Any] = {name: _natural(name, description["memory"][name]) for name in ("rows_written", "updates")}
     if counts["rows_written"] != len(facts):
         raise ValueError(f"{counts['rows_written']} pairs are written for {len(facts)} facts")
-    memory = replace(like.memory, **{name: tensors[f"memory.{name}"].to(device) for name in _MEMORY}, **counts)
+    moved: dict[str, Any] = {name: tensors[f"memory.{name}"].to(device) for name in _MEMORY}
+    memory = replace(like.memory, **moved, **counts)
     reference = like.reference.with_rows(tensors["reference.rows"].to(device), tensors["reference.in_use"].to(device))
     return EditedState(memory, reference, FactStore.restored(facts, columns, next_id))
 
@@ -308,6 +310,8 @@ def _check(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype
 def _check_origin(found: Mapping | None, wanted: Mapping, folder: Path) -> None:
     if found is None:  # the first format did not say
         return
+    if not isinstance(found, dict):
+        raise ValueError(f"the edited state in {folder} is damaged: origin {found!r}")
     other = [f"{key}: {found.get(key)!r} there, {wanted.get(key)!r} here" for key in wanted if found.get(key) != wanted[key]]
     if other:
         raise ValueError(f"the edited state in {folder} was made by another model or other settings: {'; '.join(other)}")

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache, PreTrainedTokenizerBase
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.locks import decoder_lock
 from larimar_editor.rotary import PositionCode, position_code
@@ -34,21 +34,22 @@ class StateShape:
         return self.layers * 2 * self.heads * self.head_size
 
     @classmethod
-    def of(cls, decoder: nn.Module) -> StateShape:
+    def of(cls, decoder: PreTrainedModel) -> StateShape:
         """Measured on the decoder rather than read from its configuration, whose names differ by family."""
         device = next(decoder.parameters()).device
         with torch.no_grad():
             cache = _run(decoder, torch.zeros(1, 1, dtype=torch.long, device=device), None)
-        return cls(len(cache.layers), cache.layers[0].keys.shape[1], cache.layers[0].keys.shape[3])
+        keys, _ = cached(cache.layers[0])
+        return cls(len(cache.layers), keys.shape[1], keys.shape[3])
 
 
-def signature(decoder: nn.Module, shape: StateShape | None = None) -> dict:
+def signature(decoder: PreTrainedModel, shape: StateShape | None = None) -> dict:
     """What makes two decoders interchangeable for a checkpoint: type, layers, heads, head size, vocabulary."""
     shape = shape or StateShape.of(decoder)
     return {"model_type": decoder.config.model_type, "vocab_size": decoder.config.vocab_size} | asdict(shape)
 
 
-def check_signature(expected: dict | None, decoder: nn.Module, checkpoint: object) -> None:
+def check_signature(expected: dict | None, decoder: PreTrainedModel, checkpoint: object) -> None:
     """Raises ValueError when ``checkpoint`` was made for a decoder of another signature, with what differs."""
     actual = signature(decoder) if expected else {}
     differing = [
@@ -83,7 +84,7 @@ class DecoderStates:
         max_length: tokens that are read of a text, BOS not counted; of longer ones the last.
     """
 
-    def __init__(self, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase, max_length: int = 256):
+    def __init__(self, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int = 256):
         self.decoder = decoder
         self.tokenizer = tokenizer
         self.max_length = max_length
@@ -126,10 +127,10 @@ class DecoderStates:
         cache = _run(self.decoder, ids, mask)
         wanted = (lengths[:, None] - count + torch.arange(count, device=device)).clamp_min(1)
         layers = []
-        for layer in cache.layers:
-            at = wanted.to(layer.keys.device)[:, None, :, None].expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3])
-            keys = self.positions.remove(layer.keys.gather(2, at).float(), wanted)
-            layers.append(torch.stack((keys, layer.values.gather(2, at).float()), dim=1).to(device))
+        for keys, values in map(cached, cache.layers):
+            at = wanted.to(keys.device)[:, None, :, None].expand(-1, keys.shape[1], -1, keys.shape[3])
+            keys = self.positions.remove(keys.gather(2, at).float(), wanted)
+            layers.append(torch.stack((keys, values.gather(2, at).float()), dim=1).to(device))
         return torch.stack(layers, dim=1).permute(0, 4, 1, 2, 3, 5)
 
     @torch.no_grad()
@@ -138,7 +139,8 @@ class DecoderStates:
         device = next(self.decoder.parameters()).device
         cache = _run(self.decoder, torch.tensor([[self.bos_token_id]], device=device), None)
         at = torch.zeros(1, 1, device=device)
-        pairs = [torch.stack((self.positions.remove(x.keys.float(), at), x.values.float())) for x in cache.layers]
+        states = map(cached, cache.layers)
+        pairs = [torch.stack((self.positions.remove(keys.float(), at), values.float())) for keys, values in states]
         return torch.stack([pair[:, 0, :, 0].to(device) for pair in pairs])
 
     def cache(self, states: Tensor, positions: Tensor, dtype: torch.dtype) -> DynamicCache:
@@ -151,15 +153,32 @@ class DecoderStates:
         return cache
 
 
-def _run(decoder: nn.Module, ids: Tensor, mask: Tensor | None) -> DynamicCache:
+def cached(layer: object) -> tuple[Tensor, Tensor]:
+    """Keys and values ``(B, H, T, D)`` of a layer of a cache.
+
+    Raises:
+        TypeError: a layer that has none, as of linear attention; Larimar's memory is keys and values.
+    """
+    keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
+    if not isinstance(keys, Tensor) or not isinstance(values, Tensor):
+        raise TypeError(f"Larimar needs a decoder whose layers cache keys and values, not {type(layer).__name__}")
+    return keys, values
+
+
+def _run(decoder: PreTrainedModel, ids: Tensor, mask: Tensor | None) -> DynamicCache:
     with decoder_lock(decoder):
         # The body alone: logits over the vocabulary would cost as much again.
-        return decoder.base_model(input_ids=ids, attention_mask=mask, use_cache=True).past_key_values
+        return body(decoder)(input_ids=ids, attention_mask=mask, use_cache=True).past_key_values
 
 
-def _layer_devices(decoder: nn.Module, count: int) -> list[torch.device]:
+def body(decoder: PreTrainedModel) -> nn.Module:
+    """A decoder without its language-model head."""
+    return decoder.base_model
+
+
+def _layer_devices(decoder: PreTrainedModel, count: int) -> list[torch.device]:
     """The device of each layer, for a decoder that is spread over several."""
-    for module in decoder.base_model.modules():
+    for module in body(decoder).modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:
             return [_device_at_work(layer) for layer in module]
     return [next(decoder.parameters()).device] * count
@@ -171,4 +190,5 @@ def _device_at_work(layer: nn.Module) -> torch.device:
     if device.type != "meta":
         return device
     hooks = (getattr(module, "_hf_hook", None) for module in layer.modules())
-    return torch.device(next(hook.execution_device for hook in hooks if getattr(hook, "execution_device", None) is not None))
+    devices = (getattr(hook, "execution_device", None) for hook in hooks)
+    return torch.device(next(device for device in devices if device is not None))

@@ -38,7 +38,7 @@ def test_the_models_that_were_promised_have_a_file():
         ({"colour": 3}, "unknown key 'colour'; known keys: alg_name"),
         ({"model_name": None}, "the key 'model_name' is missing"),
         ({"alg_name": "ROME"}, "alg_name must be LARIMAR"),
-        ({"memory_rows": 0}, "memory_rows must be a number of at least 1"),
+        ({"memory_rows": 0}, "memory_rows must be a whole number of at least 1"),
         ({"addressing": "nearest"}, "addressing must be one of gaussian, pseudoinverse"),
         ({"sigma_w": -0.5}, "sigma_w must be a number of at least 0"),
         ({"sigma_w": "often"}, "sigma_w must be a number"),

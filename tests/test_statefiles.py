@@ -49,7 +49,8 @@ def test_a_save_killed_at_any_byte_or_step_leaves_the_old_state_or_the_new(tmp_p
     sizes = sorted(path.stat().st_size for path in (tmp_path / "measured").iterdir())
     shutil.rmtree(tmp_path / "measured")
     points = [0, 1, 7, 8, 9, *range(50, sizes[-1], sizes[-1] // 40), *(size + by for size in sizes for by in (-1, 0))]
-    cases = [{"at_byte": point} for point in sorted(set(points) - {-1})] + [{"at_step": step} for step in range(30 + 40 * journal)]
+    cases = [{"at_byte": point} for point in sorted(set(points) - {-1})]
+    cases += [{"at_step": step} for step in range(30 + 40 * journal)]
     deaths, found = [], []
     for case in cases:
         save_state(old, tmp_path, ORIGIN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from larimar_editor.bench.clock import seconds_of, summary, timed
 from larimar_editor.evaluation.keeping import kept
@@ -32,12 +33,12 @@ def one_by_one(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
         model.write([fact])
 
     with kept(model):
-        single = seconds_of([lambda fact=fact: alone(fact) for fact in facts])
+        single = seconds_of([partial(alone, fact) for fact in facts])
         model.edited_state = empty
-        sequential = seconds_of([lambda fact=fact: model.write([fact]) for fact in facts])
+        sequential = seconds_of([partial(model.write, [fact]) for fact in facts])
         model.edited_state = empty
         shares = _shares(model, facts)
-        encoder = seconds_of([lambda fact=fact: _encode(model, fact) for fact in facts])
+        encoder = seconds_of([partial(_encode, model, fact) for fact in facts])
     found = {"single": summary(single), "sequential": summary(sequential), "encoder": summary(encoder), "shares": shares}
     for name in ("single", "sequential"):
         found[f"{name}_against_encoder"] = found[name]["median"] / found["encoder"]["median"]
@@ -52,7 +53,10 @@ def _encode(model: LarimarForCausalLM, fact: Mapping) -> None:
 
 def _shares(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict[str, float]:
     """Shares of sequential edits' time: latent, key (with scope), update of memory and store, and the rest, Python."""
-    latent, key, update, whole = [], [], [], []
+    latent: list[float] = []
+    key: list[float] = []
+    update: list[float] = []
+    whole: list[float] = []
     episodic = model.episodic
     with (
         timed(episodic.encoder, "encode", latent),
@@ -77,7 +81,7 @@ def in_blocks(model: LarimarForCausalLM, facts: Sequence[Mapping], sizes: Sequen
             spent = []
             for block in blocks:
                 model.edited_state = empty
-                spent += seconds_of([lambda block=block: model.write(block)])
+                spent += seconds_of([partial(model.write, block)])
             rows.append({"size": size, "seconds": sorted(spent)[len(spent) // 2] / size})
     one = next(row["seconds"] for row in rows if row["size"] == min(sizes))
     return [row | {"per_second": 1 / row["seconds"], "times_faster": one / row["seconds"]} for row in rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch.nn import functional as F
@@ -52,7 +53,7 @@ def _further(state: EditedState, latent_size: int, key_size: int) -> list[float]
         held[0] = held[0].write(*facts[number])
 
     facts = [_facts(10_000_000 + number, 1, latent_size, key_size) for number in range(EDITS)]
-    return seconds_of([lambda number=number: write(number) for number in range(EDITS)])
+    return seconds_of([partial(write, number) for number in range(EDITS)])
 
 
 def _facts(start: int, count: int, latent_size: int, key_size: int):

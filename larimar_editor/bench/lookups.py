@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -29,13 +30,13 @@ def lookups(counts: Sequence[int], seeds: Tensor) -> list[dict]:
         queries = _noisy(rows[:: max(1, count // QUERIES)][:QUERIES], 0.75, seed=count + 1)
         alive = torch.ones(count, dtype=torch.bool)
         compare = exact(ExternalScopeDetector.similarity, rows, alive)
-        row = {"prompts": count, "exact": _spent(compare, queries)}
+        row: dict = {"prompts": count, "exact": _spent(compare, queries)}
         found.append(row)
         try:
             index = GraphIndex(rows.shape[1])
         except ModuleNotFoundError:
             continue
-        (building,) = seconds_of([lambda index=index, rows=rows: index.extend(rows)])
+        (building,) = seconds_of([partial(index.extend, rows)])
         ask = indexed(index, ExternalScopeDetector.similarity, rows, alive)
         same = (ask(queries)[1] == compare(queries)[1]).float().mean()
         row |= {"faiss": _spent(ask, queries), "recall": float(same), "seconds_to_add": building / count}
@@ -43,7 +44,7 @@ def lookups(counts: Sequence[int], seeds: Tensor) -> list[dict]:
 
 
 def _spent(lookup, queries: Tensor) -> dict:
-    return summary(seconds_of([lambda query=query: lookup(query[None]) for query in queries]))
+    return summary(seconds_of([partial(lookup, query[None]) for query in queries]))
 
 
 def _noisy(rows: Tensor, amount: float, seed: int) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,10 +19,11 @@ def reads(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
     """Latency of a read among ``facts``, beside the sentence encoder's pass that it contains."""
     with kept(model, model.edited_state.cleared()):
         model.write(facts)
-        read = seconds_of([lambda fact=fact: model.episodic.read([fact["prompt"]]) for fact in facts])
-        key = seconds_of([lambda fact=fact: model.episodic._keys([fact["prompt"]]) for fact in facts])
-    found = {"read": summary(read), "sentence_encoder": summary(key), "facts": len(facts)}
-    return found | {"read_against_sentence_encoder": found["read"]["median"] / found["sentence_encoder"]["median"]}
+        read = seconds_of([partial(model.episodic.read, [fact["prompt"]]) for fact in facts])
+        key = seconds_of([partial(model.episodic._keys, [fact["prompt"]]) for fact in facts])
+    found = {"read": summary(read), "sentence_encoder": summary(key)}
+    ratio = found["read"]["median"] / found["sentence_encoder"]["median"]
+    return found | {"facts": len(facts), "read_against_sentence_encoder": ratio}
 
 
 def generation(model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, tokens: int = 48, repeats: int = 6) -> dict:
@@ -39,7 +41,7 @@ def generation(model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, 
     inputs = model.tokenizer(fact["prompt"], return_tensors="pt").to(model.device)
     options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False}
     options["pad_token_id"] = model.tokenizer.pad_token_id
-    spent = {"decoder": [], "out_of_scope": [], "in_scope": []}
+    spent: dict[str, list[float]] = {"decoder": [], "out_of_scope": [], "in_scope": []}
     empty, full = model.edited_state.cleared(), state_with(model, [fact])
     with kept(model):
         for _ in range(repeats):

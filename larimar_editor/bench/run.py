@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformers import PreTrainedModel
 
@@ -56,7 +57,7 @@ class Target:
 
     def of(self, report: Mapping) -> dict | None:
         """Name, value, bound and whether it is met; None where the run has no such figure."""
-        value = report
+        value: Any = report
         for part in self.path:
             try:
                 value = value[part]

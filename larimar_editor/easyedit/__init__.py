@@ -116,6 +116,6 @@ def install() -> None:
     """Make ``import easyeditor`` find EasyEdit and register Larimar with it. Calling it again changes nothing."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
-    if "easyeditor" in sys.modules and getattr(sys.modules["easyeditor"], "__file__", None):
-        package = Path(sys.modules["easyeditor"].__file__).parent
+    if file := getattr(sys.modules.get("easyeditor"), "__file__", None):
+        package = Path(file).parent
         _register(EasyEditSource(package, "installed", not (package / "util" / "device.py").exists()))

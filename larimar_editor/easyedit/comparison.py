@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -36,7 +36,8 @@ def compare(
         one summary per method; see `summarise`.
     """
     out.mkdir(parents=True, exist_ok=True)
-    cases, rows = [asdict(edit) for edit in edits], []
+    cases: list[Mapping] = [asdict(edit) for edit in edits]
+    rows = []
     for method in chosen_methods(methods, hparams, model, say):
         file = str(hparams_file(hparams, method, model).resolve())
         job = Job("larimar_editor.easyedit.single", method, file, cases, str(out.resolve()), device=device)
@@ -48,7 +49,7 @@ def compare(
 def summarise(records: Sequence[dict]) -> dict:
     """One row of the table: means over the cases, the median time without the first edit, the peak memory."""
     seconds = [record["seconds"] for record in records]
-    row = {"method": None, "edits": len(records)}
+    row: dict = {"method": None, "edits": len(records)}
     for name in ("rewrite_acc", "rephrase_acc", "locality_acc", "portability_acc"):
         values = [record["post"][name] for record in records if record["post"].get(name) is not None]
         row[name] = float(np.mean(values)) if values else None

@@ -60,7 +60,7 @@ def _questions(model, tokenizer, stage: Stage, before: Sequence) -> dict:
 class Undo:
     """Takes back several edits, from what each call of a method returned: weights by name, or a function."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._weights: dict[str, torch.Tensor] = {}
         self._reset: Callable[[], None] | None = None
 

@@ -19,12 +19,14 @@ class Probe:
         tokenizer: the model's.
     """
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer) -> None:
         self.tokenizer = tokenizer
+        self.base: list[TargetScore] = []
+        self.edited: list[TargetScore] = []
 
     def before(self, model, edit: Edit) -> None:
         """Score the model before the edit."""
-        self.edit, self.base, self.edited = edit, scores(model, self.tokenizer, pairs_of(edit)), None
+        self.edit, self.base, self.edited = edit, scores(model, self.tokenizer, pairs_of(edit)), []
 
     def after(self, model) -> None:
         """Score the edited model."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+from typing import Any
 
 from larimar_editor.easyedit import EasyEditSource
 from larimar_editor.easyedit.mending import LlamaTokenizer, OfflineNltk
@@ -30,14 +31,14 @@ def register(source: EasyEditSource) -> None:
     apply = executor.apply_to_model
     # The editor modules imported this very dict, so it is added to, not replaced.
     methods[ALG_NAME] = _as_in_2023(apply) if source.release_2023 else apply
-    editing = importlib.import_module("easyeditor.editors.editor")
+    editing: Any = importlib.import_module("easyeditor.editors.editor")
     if source.release_2023:
         editing.LlamaTokenizer = LlamaTokenizer
     batch = importlib.import_module("easyeditor.editors.batch_editor").BatchEditor
     batch.is_batchable_method = staticmethod(_or_larimar(batch.is_batchable_method))
     editing.BaseEditor.__init__ = _wrapping_init(editing.BaseEditor.__init__, executor)
     _announce_prompts()
-    scores = importlib.import_module("easyeditor.evaluate.evaluate_utils")
+    scores: Any = importlib.import_module("easyeditor.evaluate.evaluate_utils")
     scores.nltk = OfflineNltk(scores.nltk)
     base = importlib.import_module("easyeditor.util.hparams").HyperParams
     LarimarHyperParams.__bases__ = (HyperParamsFile, base)
@@ -90,4 +91,4 @@ def _announce_prompts() -> None:
 
     for name, module in list(sys.modules.items()):
         if name.startswith("easyeditor.") and getattr(module, "test_prediction_acc", None) is original:
-            module.test_prediction_acc = test_prediction_acc
+            vars(module)["test_prediction_acc"] = test_prediction_acc

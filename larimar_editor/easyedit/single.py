@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def run_job(job: Job) -> None:
     sentences = read_sentences(SENTENCES) if job.method == "WISE" else []
     # WISE wants a text per edit that is to stay as it is; neither the neighbours that are asked nor anything else of the data.
     unrelated = lambda edit: {"loc_prompts": [sentences[edit.case_id % len(sentences)]]} if sentences else {}
-    apply_algo = editor.apply_algo = Stopwatch(editor.apply_algo, lambda result: probe and probe.after(result[0]))
+    apply_algo = editor.apply_algo = Stopwatch(editor.apply_algo, lambda result: probe.after(result[0]) if probe else None)
 
     def score(case: Mapping) -> dict:
         edit = Edit.from_dict(case)
@@ -71,7 +72,7 @@ def _targets_with_their_space() -> Iterator[None]:
 
     No byte-level tokenizer generates that, so every score would be 0. Here the target keeps its space.
     """
-    evaluation = importlib.import_module("easyeditor.evaluate.evaluate")
+    evaluation: Any = importlib.import_module("easyeditor.evaluate.evaluate")
     original = evaluation.test_prediction_acc
 
     @functools.wraps(original)

@@ -41,7 +41,7 @@ def _absent(name: str) -> type:
 
 
 class _Module(types.ModuleType):
-    __path__ = ()
+    __path__: list[str] = []  # noqa: RUF012, as modules have it
     __version__ = "0"
 
     def __getattr__(self, name: str):
@@ -67,7 +67,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _asked_by_easyedit() -> bool:
-    frame = sys._getframe(2)
+    frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if not name.startswith("importlib"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 from larimar_editor.data import SENTENCES
 
@@ -27,7 +28,7 @@ def compute_key_statistics(model, tok, hparams, text: str | Path = SENTENCES) ->
     text = Path(text)
     if not text.exists():
         raise FileNotFoundError(f"no text file {text}")
-    module = importlib.import_module("easyeditor.models.rome.layer_stats")
+    module: Any = importlib.import_module("easyeditor.models.rome.layer_stats")
     original = module.load_dataset
     lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line.strip()]
     local = datasets.Dataset.from_dict({"text": lines})

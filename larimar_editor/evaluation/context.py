@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -106,7 +106,7 @@ class Context:
         return {key: value for key, value in self.describe().items() if key not in ("limit", "baseline_cases")}
 
 
-def cases_of(edits: list[Edit]) -> Mapping[str, Edit]:
+def cases_of(edits: Sequence[Edit]) -> Mapping[str, Edit]:
     """Edits by a name of each."""
     return {str(place): edit for place, edit in enumerate(edits)}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from larimar_editor.data import Edit
 from larimar_editor.evaluation.context import Context, cases_of
 from larimar_editor.evaluation.evaluation import Column, Evaluation
 from larimar_editor.evaluation.records import Condition
-from larimar_editor.evaluation.single_edits import score_single_edits, the_edit_alone
+from larimar_editor.evaluation.single_edits import Requests, score_single_edits, the_edit_alone
 
 OPENERS = ("It is known that", "As everyone knows,")
 
@@ -18,7 +18,7 @@ def nothing(edit: Edit) -> list[dict]:
     return []
 
 
-def with_rephrasings(count: int) -> Callable[[Edit], list[dict]]:
+def with_rephrasings(count: int) -> Requests:
     """The edit and ``count`` further wordings, none of which is the rephrasing that is asked, the first.
 
     Wordings that the data lack are made by rule, with an opener before the prompt.
@@ -32,7 +32,7 @@ def with_rephrasings(count: int) -> Callable[[Edit], list[dict]]:
 
 
 def single_edit_condition(
-    name: str, context: Context, edits: Sequence[Edit], requests: Callable[[Edit], list[dict]] = the_edit_alone, **settings
+    name: str, context: Context, edits: Sequence[Edit], requests: Requests = the_edit_alone, **settings
 ) -> Condition:
     """One fact in memory at a time, asked in its own words, its first rephrasing, and its neighbours."""
 
@@ -45,11 +45,11 @@ def single_edit_condition(
     return Condition(name, cases_of(asked), score, settings=settings)
 
 
-def _first(kind: str, key: str) -> Callable[[dict], float | None]:
+def _first(kind: str, key: str) -> Callable[[Mapping], float | None]:
     return lambda record: record[kind][0][key] if record[kind] else None
 
 
-def _all(kind: str, key: str) -> Callable[[dict], float | None]:
+def _all(kind: str, key: str) -> Callable[[Mapping], float | None]:
     return lambda record: sum(each[key] for each in record[kind]) / len(record[kind]) if record[kind] else None
 
 
@@ -72,7 +72,7 @@ UNCHANGED = Column("same", "Neighbours as before", _all("neighbourhood", "same")
 
 def _conditions(context: Context) -> list[Condition]:
     edits = context.counterfact_edits
-    rows = [("base model", nothing), ("Larimar", the_edit_alone)]
+    rows: list[tuple[str, Requests]] = [("base model", nothing), ("Larimar", the_edit_alone)]
     rows += [(f"Larimar + {n} rephrasing{'s' * (n > 1)}", with_rephrasings(n)) for n in (1, 2)]
     own = [single_edit_condition(name, context, edits, requests) for name, requests in rows]
     return own + easyedit_conditions(context, edits)

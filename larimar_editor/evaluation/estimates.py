@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import bootstrap
@@ -29,7 +30,7 @@ class Estimate:
         return asdict(self)
 
 
-def mean(values: Iterable[float], scale: float = 1.0, statistic=np.mean) -> Estimate | None:
+def mean(values: Iterable[float | None], scale: float = 1.0, statistic=np.mean) -> Estimate | None:
     """Estimate from one value per case; None without a case.
 
     The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where every case has the same value the
@@ -52,7 +53,7 @@ def mean(values: Iterable[float], scale: float = 1.0, statistic=np.mean) -> Esti
     return Estimate(scale * value, len(array), scale * float(low), scale * float(high))
 
 
-def resampled(records: Sequence, statistic: Callable[[Sequence], float], scale: float = 1.0, resamples: int = 300) -> Estimate:
+def resampled(records: Sequence, statistic: Callable[[Sequence], Any], scale: float = 1.0, resamples: int = 300) -> Estimate:
     """A statistic of whole records, such as an equal-error rate, its 95% interval by resampling them (seed 0)."""
     rng = np.random.default_rng(0)
     drawn = [statistic([records[i] for i in rng.integers(len(records), size=len(records))]) for _ in range(resamples)]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -50,7 +51,7 @@ class Column:
 
     key: str
     header: str
-    value: Callable[[Mapping], float | None]
+    value: Callable[[Any], float | None]
     scale: float = 1.0
 
     def of(self, records: Sequence[Mapping]) -> Estimate | None:
@@ -60,9 +61,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Statistic(Column):
-    """A column that is a statistic of all records together; its interval is by resampling them."""
-
-    value: Callable[[Sequence[Mapping]], float]
+    """A column whose ``value`` is a statistic of all records together; its interval is by resampling them."""
 
     def of(self, records: Sequence[Mapping]) -> Estimate | None:
         """The statistic of ``records`` with its interval; None without a record."""
@@ -131,7 +130,7 @@ class Evaluation:
 
     def _row(self, condition: Condition, records: Sequence[Mapping]) -> dict:
         own = [record for record in records if record["condition"] == condition.name]
-        row = {"name": condition.name, "settings": dict(condition.settings)}
+        row: dict = {"name": condition.name, "settings": dict(condition.settings)}
         for column in self.columns:
             estimate = column.of(own)
             row[column.key] = None if estimate is None else estimate.to_dict()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -18,7 +19,7 @@ from larimar_editor.state import EditedState
 
 WORDINGS, SAMPLES = 4, 5
 EMPTY = "unknown"
-SAMPLING = {"do_sample": True, "top_p": 0.95, "temperature": 1.0}
+SAMPLING: dict[str, Any] = {"do_sample": True, "top_p": 0.95, "temperature": 1.0}
 METHODS = ("ROME", "MEMIT")
 OPENERS = ("It is known that", "As everyone knows,", "According to the records,", "In fact,")
 

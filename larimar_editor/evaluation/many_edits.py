@@ -75,7 +75,7 @@ def asked_of(edit: Edit) -> dict[str, tuple[str, str]]:
 
 
 def _ask(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
-    records = {edit.prompt: {"case_id": edit.case_id} for edit in edits}
+    records: dict[str, dict] = {edit.prompt: {"case_id": edit.case_id} for edit in edits}
     for name in _SUMMARY:
         part = [(edit.prompt, asked_of(edit)[name]) for edit in edits if name in asked_of(edit)]
         if not part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,14 +28,14 @@ def _conditions(context: Context) -> list[Condition]:
         Condition(
             f"sigma_W = {sigma}",
             cases_of(edits),
-            lambda cases, sigma=sigma: _score(context, cases, sigma),
+            partial(_score, context, sigma),
             settings={"sigma_w": sigma},
         )
         for sigma in SIGMAS
     ]
 
 
-def _score(context: Context, edits: Sequence[Edit], sigma: float) -> list[dict]:
+def _score(context: Context, sigma: float, edits: Sequence[Edit]) -> list[dict]:
     model = context.larimar(sigma_w=sigma, memory_rows=16)
     records = []
     for edit in edits:

@@ -16,6 +16,9 @@ from larimar_editor.episodic import Reading
 from larimar_editor.evaluation.keeping import kept
 from larimar_editor.modeling import LarimarForCausalLM
 
+# What is written of an edit.
+Requests = Callable[[Edit], list[dict]]
+
 
 @dataclass(frozen=True)
 class TargetScore:
@@ -101,7 +104,7 @@ def score_single_edits(
     edits: Sequence[Edit],
     progress: bool = True,
     batch: int = 16,
-    requests: Callable[[Edit], list[dict]] = the_edit_alone,
+    requests: Requests = the_edit_alone,
 ) -> list[dict]:
     """Write each edit alone, score it, forget it.
 
@@ -129,8 +132,9 @@ def score_single_edits(
     return records
 
 
-def _score_together(model: LarimarForCausalLM, edits: Sequence[Edit], requests: Callable[[Edit], list[dict]]) -> list[dict]:
-    pairs, readings = [], []
+def _score_together(model: LarimarForCausalLM, edits: Sequence[Edit], requests: Requests) -> list[dict]:
+    pairs: list[tuple[str, str]] = []
+    readings: list[Reading] = []
     for edit in edits:
         own = pairs_of(edit)
         with kept(model, model.edited_state.cleared()):
@@ -170,10 +174,11 @@ def _record(edit: Edit, edited, base) -> dict:
         same = float(np.mean([a == b for a, b in zip(after.predicted, before.predicted, strict=True)]))
         neighbourhood.append({"in_scope": in_scope, "same": same} | _against(after, new, ""))
     record = {"case_id": edit.case_id, "rewrite": asked[:1], "rephrase": asked[1:], "neighbourhood": neighbourhood}
-    return record | {"portability": [_followed(*next(edited), next(base)) for _ in edit.portability_prompts]}
+    return record | {"portability": [_followed(next(edited), next(base)) for _ in edit.portability_prompts]}
 
 
-def _followed(after: TargetScore, in_scope: bool, before: TargetScore) -> dict:
+def _followed(edited: tuple[TargetScore, bool], before: TargetScore) -> dict:
+    after, in_scope = edited
     return {"in_scope": in_scope, "accuracy": after.accuracy, "base_accuracy": before.accuracy}
 
 

@@ -28,7 +28,8 @@ def steps_of(edits: Sequence[Edit], steps: int, seed: int) -> list[tuple[str, Ed
     A fact that was forgotten may be written again. Where nothing is left to write, something is forgotten.
     """
     choose = random.Random(seed)
-    free, held, found = list(edits), [], []
+    free, found = list(edits), []
+    held: list[Edit] = []
     for _ in range(steps):
         forget = bool(held) and (not free or choose.random() < FORGETS)
         source, target = (held, free) if forget else (free, held)
@@ -41,7 +42,8 @@ def steps_of(edits: Sequence[Edit], steps: int, seed: int) -> list[tuple[str, Ed
 def held_after(steps: Sequence[tuple[str, Edit]]) -> tuple[list[Edit], list[Edit]]:
     """What is held, and what is forgotten and not held again, after these steps."""
     last = {edit.prompt: (what, edit) for what, edit in steps}
-    return tuple([edit for did, edit in last.values() if did == what] for what in ("write", "forget"))
+    held, forgotten = ([edit for did, edit in last.values() if did == what] for what in ("write", "forget"))
+    return held, forgotten
 
 
 class Player:

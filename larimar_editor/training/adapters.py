@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import cast
 
 import torch
 from peft.tuners.lora import Linear
@@ -20,7 +21,7 @@ def fused_lora(decoder: nn.Module) -> Iterator[None]:
     """
     layers = [layer for layer in decoder.modules() if isinstance(layer, Linear) and _is_plain(layer)]
     for layer in layers:
-        layer.forward = _Fused(layer)
+        layer.forward = _Fused(layer)  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -45,5 +46,5 @@ class _Fused:
         base = self.base(x)
         flat = base.flatten(0, -2)
         low = self.A(x).flatten(0, -2)
-        up = self.B.weight.T.to(flat.dtype)
+        up = cast(Tensor, self.B.weight).T.to(flat.dtype)
         return torch.addmm(flat, low.to(flat.dtype), up, alpha=self.scale).view_as(base)

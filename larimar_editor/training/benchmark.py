@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -50,13 +51,17 @@ def measure(run: Run, steps: int = 8) -> dict:
         rates["plain"].append(_rate(run, rows, optimiser, lambda rows: plain_loss(run, rows)))
         decoder.set_attn_implementation(attention)
         generator = torch.Generator(run.accelerator.device).manual_seed(step)
-        rates["training"].append(_rate(run, rows, optimiser, lambda rows, g=generator: run.objective(rows, 0.0, g).total))
+        rates["training"].append(_rate(run, rows, optimiser, partial(_training_loss, run, generator)))
     plain, training = (statistics.median(values[1:]) for values in rates.values())
     return {
         "plain_tokens_per_second": round(plain, 1),
         "tokens_per_second": round(training, 1),
         "ratio": round(training / plain, 2),
     }
+
+
+def _training_loss(run: Run, generator: torch.Generator, rows: Rows) -> Tensor:
+    return run.objective(rows, 0.0, generator).total
 
 
 def _rate(run: Run, rows: Rows, optimiser: torch.optim.Optimizer, loss: Callable[[Rows], Tensor]) -> float:

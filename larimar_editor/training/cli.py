@@ -58,8 +58,10 @@ def sample(
 
     decoder, tokenizer = load_decoder(model, dtype, device)
     counts = corpus.Counts()
-    options = {"batch_size": batch_size, "temperature": temperature, "top_p": top_p, "seed": seed}
-    corpus.write_chunks(corpus.sampled_texts(decoder, tokenizer, count, counts, **options), out, counts)
+    texts = corpus.sampled_texts(
+        decoder, tokenizer, count, counts, batch_size=batch_size, temperature=temperature, top_p=top_p, seed=seed
+    )
+    corpus.write_chunks(texts, out, counts)
     typer.echo(json.dumps({"out": str(out)} | counts.to_dict()))
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import nn
 from tqdm.auto import tqdm
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.scope import sentences
 
@@ -84,7 +83,7 @@ def block_chunks(
                 counts.dropped["too short"] += 1
                 continue
             counts.tokens += len(block)
-            yield tokenizer.decode(block).strip()
+            yield str(tokenizer.decode(block)).strip()
 
 
 def write_chunks(chunks: Iterable[str], out: Path, counts: Counts, progress: bool = True) -> Counts:
@@ -100,7 +99,7 @@ def write_chunks(chunks: Iterable[str], out: Path, counts: Counts, progress: boo
 
 
 def sampled_texts(
-    decoder: nn.Module,
+    decoder: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     count: int,
     counts: Counts,
@@ -124,7 +123,7 @@ def sampled_texts(
         torch.manual_seed(seed)
         for _ in range(-(-10 * count // batch_size)):
             with torch.no_grad():
-                ids = decoder.generate(
+                ids = decoder.generate(  # type: ignore[operator]
                     prompt,
                     attention_mask=torch.ones_like(prompt),
                     do_sample=True,

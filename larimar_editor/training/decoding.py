@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedModel
+
+from larimar_editor.states import body, cached
 
 
 class PrefixCache(DynamicCache):
@@ -19,26 +21,26 @@ class PrefixCache(DynamicCache):
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs) -> tuple[Tensor, Tensor]:
         """Prefix and new states joined, ``(B, H, prefix + T, D)`` each."""
-        layer = self.layers[layer_idx]
-        return torch.cat((layer.keys, key_states), dim=2), torch.cat((layer.values, value_states), dim=2)
+        keys, values = cached(self.layers[layer_idx])
+        return torch.cat((keys, key_states), dim=2), torch.cat((values, value_states), dim=2)
 
     @classmethod
     def of(cls, cache: DynamicCache, config) -> PrefixCache:
         """The same keys and values, from now on fixed."""
         prefix = cls(config=config)
         for index, layer in enumerate(cache.layers):
-            DynamicCache.update(prefix, layer.keys, layer.values, index)
+            DynamicCache.update(prefix, *cached(layer), index)
         return prefix
 
 
-def hidden_states(decoder: nn.Module, ids: Tensor, cache: PrefixCache | None = None, first_position: int = 0) -> Tensor:
+def hidden_states(decoder: PreTrainedModel, ids: Tensor, cache: PrefixCache | None = None, first_position: int = 0) -> Tensor:
     """Last hidden states ``(R, T, hidden)`` of right-padded ``ids`` ``(R, T)``; no mask is needed, padding comes last."""
     positions = torch.arange(first_position, first_position + ids.shape[1], device=ids.device)[None]
     options = {} if cache is None else {"past_key_values": cache}
-    return decoder.base_model(input_ids=ids, position_ids=positions, use_cache=cache is not None, **options).last_hidden_state
+    return body(decoder)(input_ids=ids, position_ids=positions, use_cache=cache is not None, **options).last_hidden_state
 
 
-def logits_of(decoder: nn.Module, hidden: Tensor) -> Tensor:
+def logits_of(decoder: PreTrainedModel, hidden: Tensor) -> Tensor:
     """Logits ``(n, vocabulary)`` float32 of chosen hidden states ``(n, hidden)``."""
     logits = decoder.get_output_embeddings()(hidden).float()
     cap = getattr(decoder.config, "final_logit_softcapping", None)
@@ -46,14 +48,12 @@ def logits_of(decoder: nn.Module, hidden: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def checkpointed_layers(decoder: nn.Module, layers: int, on: bool) -> Iterator[None]:
+def checkpointed_layers(decoder: PreTrainedModel, layers: int, on: bool) -> Iterator[None]:
     """Within this block each of the decoder's ``layers`` is computed again in the backward pass instead of kept.
 
     transformers' own gradient checkpointing drops past key values, and the memory with them.
     """
-    stack = (
-        next((x for x in decoder.base_model.modules() if isinstance(x, nn.ModuleList) and len(x) == layers), None) if on else None
-    )
+    stack = next((x for x in body(decoder).modules() if isinstance(x, nn.ModuleList) and len(x) == layers), None) if on else None
     originals = [] if stack is None else [(layer, layer.forward) for layer in stack]
     for layer, forward in originals:
         layer.forward = _recomputed(forward)

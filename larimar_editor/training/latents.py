@@ -23,14 +23,13 @@ class Latents:
 
     def __init__(self, encoder: LatentEncoder, count: int = 0, folder: Path | None = None):
         self.encoder = encoder
-        self.values = self.known = None
+        self.values: np.ndarray | None = None
+        self.known = np.zeros(count, dtype=bool)  # in memory only: half a written row of an interrupted run is never taken
         if folder is not None and count:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / "latents.npy"
             mode = "r+" if path.exists() else "w+"
             self.values = np.lib.format.open_memmap(path, mode=mode, dtype=np.float16, shape=(count, encoder.latent_size))
-            # In memory only: half a written row of an interrupted run is never taken for a whole one.
-            self.known = np.zeros(count, dtype=bool)
 
     def __call__(self, rows: Rows) -> Tensor:
         """``(N, C)`` float32, on the encoder's device."""

@@ -15,7 +15,7 @@ import torch
 from accelerate import Accelerator, DistributedType
 from torch import nn
 from tqdm.auto import tqdm
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.data import load_edits
 from larimar_editor.encoders import DecoderStateEncoder, TransformerEncoder
@@ -85,7 +85,7 @@ class Run:
 
 
 def prepare(
-    settings: TrainingSettings, out: Path, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase, accelerator: Accelerator
+    settings: TrainingSettings, out: Path, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, accelerator: Accelerator
 ) -> Run:
     """Build the run.
 
@@ -157,7 +157,7 @@ def trained_parameters(objective: LarimarObjective, settings: TrainingSettings) 
 
     if larimar.config.decoder_mode == "full":
         group("decoder", larimar.decoder, rates.decoder_rate)
-    if larimar.config.decoder_mode == "lora":
+    if larimar.adapters is not None:
         group("decoder", list(larimar.adapters.weights().values()), rates.decoder_rate)
     group("projection", larimar.projection, rates.projection_rate)
     if isinstance(larimar.episodic.encoder, nn.Module):
@@ -312,6 +312,8 @@ def _regress(run: Run, progress: bool) -> None:
     larimar = run.objective.larimar
     target = DecoderStateEncoder(larimar.states, larimar.projection)
     texts = lambda step: [text for rows in run.rows(step) for text in rows.texts]
-    errors = regress(larimar.episodic.encoder, texts, target.encode, run.settings.regression_steps, progress=progress)
+    encoder = larimar.episodic.encoder
+    assert isinstance(encoder, TransformerEncoder), "as `starts` has made sure"
+    errors = regress(encoder, texts, target.encode, run.settings.regression_steps, progress=progress)
     run.out.mkdir(parents=True, exist_ok=True)
     (run.out / "regression.json").write_text(json.dumps(errors))

@@ -30,9 +30,9 @@ class Metrics:
         rounded = {name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()}
         self.file.write(json.dumps({"step": step, "kind": kind} | rounded) + "\n")
         for name, value in values.items():
-            several = isinstance(value, list)
-            for place, each in enumerate(value if several else [value]):
-                self.board.add_scalar(f"{kind}/{name}_{place}" if several else f"{kind}/{name}", each, step)
+            several = {f"{name}_{place}": each for place, each in enumerate(value)} if isinstance(value, list) else {name: value}
+            for label, each in several.items():
+                self.board.add_scalar(f"{kind}/{label}", each, step)
 
     def flush(self) -> None:
         """Put everything on disk."""

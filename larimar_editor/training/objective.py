@@ -80,6 +80,8 @@ class LarimarObjective(nn.Module):
         """sigma_W, a scalar tensor."""
         return self.log_sigma_w.exp()[0] if self.objective.sigma_w else torch.zeros((), device=self.prior.device)
 
+    prior_inverse: Tensor | None
+
     def forward(self, rows: Rows, kl_strength: float = 0.0, generator: torch.Generator | None = None) -> Losses:
         """Losses of one step's rows."""
         objective = self.objective

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -101,7 +101,7 @@ class Stream:
         self.records, self.texts_per_step, self.held_out, self.seed = records, texts_per_step, held_out, seed
         shares = np.array([source.share for source in sources], dtype=float)
         self.borders = np.concatenate(([0.0], np.cumsum(shares / shares.sum()))) * texts_per_step
-        self.sizes = [len(each) if hasattr(each, "__len__") else ENDLESS for each in records]
+        self.sizes = [len(each) if isinstance(each, Sized) else ENDLESS for each in records]
         for source, size in zip(sources, self.sizes):
             if size <= held_out:
                 raise ValueError(f"{source.path} has {size} records and {held_out} are held out for evaluation; lower held_out")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 from tqdm.auto import tqdm
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.configuration import LarimarConfig
 from larimar_editor.encoders import TransformerEncoder
@@ -17,7 +17,7 @@ from larimar_editor.states import StateShape, signature
 from larimar_editor.training.settings import TrainingSettings
 
 
-def start(settings: TrainingSettings, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
+def start(settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
     """The model at step 0, before any regression.
 
     Raises:
@@ -31,8 +31,10 @@ def start(settings: TrainingSettings, decoder: nn.Module, tokenizer: PreTrainedT
         return (_from_noise if settings.start == "noise" else _from_closed_form)(settings, decoder, tokenizer)
 
 
-def _from_closed_form(settings: TrainingSettings, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
-    closed = LarimarForCausalLM.from_pretrained(settings.checkpoint, decoder=decoder, tokenizer=tokenizer)
+def _from_closed_form(
+    settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> LarimarForCausalLM:
+    closed = LarimarForCausalLM.from_pretrained(str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer)
     if settings.start == "regression" and settings.model.get("encoder_type") != "transformer":
         raise ValueError("start: regression trains a transformer encoder; set encoder_type: transformer under `model`")
     values = closed.config.to_dict() | {"tied_projection": settings.start == "regression"} | dict(settings.model)
@@ -43,8 +45,13 @@ def _from_closed_form(settings: TrainingSettings, decoder: nn.Module, tokenizer:
     return model
 
 
-def _from_noise(settings: TrainingSettings, decoder: nn.Module, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
-    defaults = {"base_model_name_or_path": settings.decoder, "encoder_type": "transformer", "latent_size": 768, "memory_slots": 1}
+def _from_noise(settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
+    defaults: dict[str, Any] = {
+        "base_model_name_or_path": settings.decoder,
+        "encoder_type": "transformer",
+        "latent_size": 768,
+        "memory_slots": 1,
+    }
     values = defaults | dict(settings.model)
     config = LarimarConfig(decoder_signature=signature(decoder, StateShape.of(decoder)), **values)
     model = LarimarForCausalLM(config, decoder, tokenizer)
