@@ -1,4 +1,4 @@
-"""Larimar as a transformers model: write, generate, forget, save the edited state and load it again.
+"""Larimar as a transformers model: write, generate, forget, undo, save the edited state, keep a journal.
 
 python examples/without_easyedit.py
 """
@@ -24,4 +24,15 @@ with tempfile.TemporaryDirectory() as folder:
     model.load_state(folder)
 print(model.facts())
 model.forget(model.facts()[0].id)
+print(model.facts())
+model.undo()
+print(model.facts())
+
+with tempfile.TemporaryDirectory() as folder:
+    model.reset()
+    model.open_journal(folder)  # from here on an edit is on the disk before it takes effect
+    model.write([{"prompt": "The capital of Peru is", "target_new": "Rome"}])
+    model.close_journal()
+    model.reset()
+    model.load_state(folder)
 print(model.facts())

@@ -1,3 +1,5 @@
+"""`python -m larimar_editor`: the commands."""
+
 from larimar_editor.cli import main
 
 main()

@@ -82,7 +82,7 @@ class Reference:
     Attributes:
         rows: ``(K, key_size)``, float64; the first ``used`` slots of ``order`` hold keys when it is built
             from prompts.
-        in_use: bool ``(K,)``; rows that take part in addressing.
+        in_use: bool ``(K,)``, on the CPU, so that bookkeeping waits for no GPU; rows that take part in addressing.
         addressing: "gaussian" or "pseudoinverse".
         alpha: the Gaussian's width, see `gaussian_weights`.
         grows: whether a written key takes a free row (reference memory built from prompts) or the
@@ -107,13 +107,13 @@ class Reference:
     ) -> Reference:
         """An empty reference memory that each newly written prompt extends by its key, while rows are free."""
         rows = torch.zeros(num_rows, key_size, dtype=torch.float64, device=device)
-        return cls(rows, torch.zeros(num_rows, dtype=torch.bool, device=device), _known(addressing), alpha)
+        return cls(rows, torch.zeros(num_rows, dtype=torch.bool), _known(addressing), alpha)
 
     @classmethod
     def fixed(cls, rows: Tensor, addressing: Addressing = "pseudoinverse", alpha: float = 1e-3) -> Reference:
         """A reference memory that never changes: random, or the trained prior. ``rows`` is ``(K, key_size)``."""
         rows = rows.detach().double()
-        in_use = torch.ones(rows.shape[0], dtype=torch.bool, device=rows.device)
+        in_use = torch.ones(rows.shape[0], dtype=torch.bool)
         return cls(rows, in_use, _known(addressing), alpha, grows=False)._with_pseudoinverse()
 
     @property
@@ -124,7 +124,7 @@ class Reference:
     def to(self, device: torch.device | str) -> Reference:
         """The same reference memory on ``device``."""
         pseudoinverse = None if self.pseudoinverse is None else self.pseudoinverse.to(device)
-        return replace(self, rows=self.rows.to(device), in_use=self.in_use.to(device), pseudoinverse=pseudoinverse)
+        return replace(self, rows=self.rows.to(device), pseudoinverse=pseudoinverse)
 
     def weights(self, Z: Tensor) -> Tensor:
         """Reading or writing weights of encodings ``(N, key_size)``: ``(N, K)``, float64.
@@ -151,22 +151,26 @@ class Reference:
         if not self.grows:
             return self
         rows, in_use = self.rows.clone(), self.in_use.clone()
-        free = torch.nonzero(~in_use).flatten().tolist()
-        for z in Z.detach().to(rows):
-            if not free:
+        for keys in Z.detach().to(rows).split(64):
+            free = torch.nonzero(~in_use).flatten()
+            if not len(free):
                 break
-            if bool((rows[in_use] == z).all(dim=1).any()):
-                continue
-            row = free.pop(0)
-            rows[row], in_use[row] = z, True
+            known = (keys[:, None] == rows[in_use]).all(dim=2).any(dim=1)
+            first = (keys[:, None] == keys).all(dim=2).int().argmax(dim=1)
+            # A synchronisation with the device: which keys are new is decided on the host.
+            told = torch.stack((known, first), dim=1).tolist()
+            new = [place for place, (is_known, same) in enumerate(told) if not is_known and same == place][: len(free)]
+            free = free[: len(new)]
+            rows[free.to(rows.device)] = keys[new]
+            in_use[free] = True
         return self.with_rows(rows, in_use)
 
     def with_rows(self, rows: Tensor, in_use: Tensor) -> Reference:
-        """The same rule with other rows ``(K, key_size)``, of which ``in_use`` (bool ``(K,)``) take part."""
+        """The same rule with other rows ``(K, key_size)``, of which ``in_use`` (bool ``(K,)``, on the CPU) take part."""
         return replace(self, rows=rows, in_use=in_use)._with_pseudoinverse()
 
     def released(self, unused: Tensor) -> Reference:
-        """Without the rows marked in ``unused`` (bool ``(K,)``), which no written key touches any more."""
+        """Without the rows marked in ``unused`` (bool ``(K,)``, on the CPU), which no written key touches any more."""
         if not self.grows or not bool((unused & self.in_use).any()):
             return self
         return replace(self, in_use=self.in_use & ~unused)._with_pseudoinverse()

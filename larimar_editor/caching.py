@@ -39,6 +39,7 @@ class LarimarCache(Cache):
 
     @property
     def is_compileable(self) -> bool:
+        """False: it grows."""
         return False
 
     def grow(self, tokens: int, mask: Tensor | None, batch_size: int) -> Tensor | None:

@@ -62,6 +62,7 @@ class KeyValueProjection(nn.Module):
         return self.basis.shape[1]
 
     def forward(self, z: Tensor) -> Tensor:
+        """``W_M z``: latents ``(B, C)`` to states ``(B, P, L, 2, H, D)`` float32, without positions."""
         codes = z.to(self.basis).unflatten(1, (self.slots, self.code_size))
         deviation = (F.linear(codes, self.basis) * self.scale).unflatten(2, self.shape)
         return deviation * self.gain + self.mean.unflatten(0, self.shape)

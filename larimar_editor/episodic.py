@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,6 +80,7 @@ class EpisodicMemory(nn.Module):
         self._detector: ScopeDetector | None = None
         self.state_register: StateRegister | None = None
         self._ledger: Ledger | None = None
+        self._encoded: dict[str, Tensor] = {}
 
     @property
     def detector(self) -> ScopeDetector | None:
@@ -97,7 +99,7 @@ class EpisodicMemory(nn.Module):
                 )
             weight, bias = self.scope_weights["weight"], self.scope_weights["bias"]
             self._detector = InternalScopeDetector(
-                self.encoder.encode, self.config.latent_size, weight, float(bias), self.config.scope_threshold
+                self._encode, self.config.latent_size, weight, float(bias), self.config.scope_threshold
             )
         return self._detector
 
@@ -126,7 +128,7 @@ class EpisodicMemory(nn.Module):
 
     def _keys(self, prompts: Sequence[str]) -> Tensor:
         """What addresses the memory: ``(N, key size)``."""
-        encode = self._sentence_encoder.embed if self.config.key_encoding == "scope" else self.encoder.encode
+        encode = self._sentence_encoder.embed if self.config.key_encoding == "scope" else self._encode
         return encode(prompts).to(self.encoder.device)
 
     @property
@@ -181,10 +183,29 @@ class EpisodicMemory(nn.Module):
 
     def _writing(self, facts: Sequence[Fact]) -> Write:
         # The sentence a query is compared with is the last one: a prompt is continued where it ends.
-        prompts = [sentences(fact.key)[-1] for fact in facts]
-        values = add_noise(self.encoder.encode([fact.text for fact in facts]), self.config.observation_noise)
-        keys = self._keys(prompts)
-        return Write(tuple(facts), values, keys, self._scope_embeddings(prompts, keys), time.time())
+        prompts, texts = [sentences(fact.key)[-1] for fact in facts], [fact.text for fact in facts]
+        with self._one_pass(
+            texts + prompts if self.config.key_encoding == "latent" or self.config.scope == "internal" else texts
+        ):
+            values = add_noise(self._encode(texts), self.config.observation_noise)
+            keys = self._keys(prompts)
+            return Write(tuple(facts), values, keys, self._scope_embeddings(prompts, keys), time.time())
+
+    @contextmanager
+    def _one_pass(self, texts: Sequence[str]) -> Iterator[None]:
+        """Within this block `_encode` knows these texts, from one pass of the encoder, and is not asked again for others."""
+        unique = list(dict.fromkeys(texts))
+        self._encoded = dict(zip(unique, self.encoder.encode(unique))) if unique else {}
+        try:
+            yield
+        finally:
+            self._encoded = {}
+
+    def _encode(self, texts: Sequence[str]) -> Tensor:
+        """Encodings ``(N, C)``, float32."""
+        if all(text in self._encoded for text in texts):
+            return torch.stack([self._encoded[text] for text in texts])
+        return self.encoder.encode(texts)
 
     def forget(self, *facts: Fact | str | int) -> None:
         """Forget facts, named by prompt, by id or by themselves (alpha = -1).
@@ -292,13 +313,15 @@ class EpisodicMemory(nn.Module):
             in_scope, chosen = torch.ones(len(unique), dtype=torch.bool), list(range(len(unique)))
             keys = self._keys([sentences(prompt)[-1] for prompt in unique])
         else:
-            decision = self.scope_of(unique)
-            in_scope = decision.in_scope
-            chosen = torch.nonzero(in_scope).flatten().tolist()
-            if self._keys_are_scope_embeddings:
-                keys = decision.embedding[chosen]
-            elif chosen:
-                keys = self._keys([decision.sentence[i] for i in chosen])
+            twice = self.config.scope == "internal" and self.config.key_encoding == "latent"
+            with self._one_pass([part for prompt in unique for part in sentences(prompt)] if twice else ()):
+                decision = self.scope_of(unique)
+                in_scope = decision.in_scope
+                chosen = torch.nonzero(in_scope).flatten().tolist()
+                if self._keys_are_scope_embeddings:
+                    keys = decision.embedding[chosen]
+                elif chosen:
+                    keys = self._keys([decision.sentence[i] for i in chosen])
         latents = torch.zeros(len(unique), self.config.latent_size, device=self.encoder.device)
         if chosen:
             latents[chosen] = self._readout(state, keys)

@@ -196,6 +196,7 @@ class Memory:
         Rows that no key touches are left out of the decomposition, so that a sparsely used memory is cheap.
         """
         diagonal = self.key_covariance.diagonal()
+        # Synchronisations with the device, here and below: sizes depend on what is used and on the rank.
         used = torch.nonzero(diagonal > self.rtol**2 * diagonal.max()).flatten()
         eigenvalues, vectors = torch.linalg.eigh(self.key_covariance[used][:, used])
         keep = eigenvalues > self.rtol**2 * eigenvalues.max()
@@ -232,7 +233,7 @@ class Memory:
                 f"W (N, {self.num_rows}), got {tuple(Z.shape)} and {tuple(W.shape)}"
             )
         Z, W = Z.detach().to(self.M), W.detach().to(self.M)
-        # The one host-device synchronisation of an update that is not a rank decision: nothing non-finite gets in.
+        # A synchronisation with the device: nothing that is not finite gets in.
         if not bool(torch.isfinite(Z).all() & torch.isfinite(W).all()):
             raise ValueError("an encoding or a weight is not finite; nothing was written")
         return Z, W
@@ -276,6 +277,7 @@ class _Solution:
         g = self.inverse @ w
         outside = w - self.key_covariance @ g  # the part of w that no written key reaches
         residual = z - w @ self.M
+        # A synchronisation with the device: the branch depends on it.
         relative = float(outside.norm() / w.norm().clamp_min(torch.finfo(w.dtype).tiny))
         if relative > self.rtol * _DOUBTFUL_BAND:
             u = outside / (outside @ outside)
@@ -293,6 +295,7 @@ class _Solution:
 
     def remove(self, z: Tensor, w: Tensor) -> bool:
         g = self.inverse @ w
+        # A synchronisation with the device: the branch depends on it.
         freedom = float(1 - w @ g)  # one minus the leverage: 0 where no other key reaches this direction
         if freedom > self.rtol * _DOUBTFUL_BAND:
             gain = g / freedom

@@ -57,12 +57,15 @@ class Write:
     written_at: float
 
     def applied_to(self, state: EditedState) -> EditedState:
+        """Written."""
         return state.write(self.facts, self.values, self.keys, self.scope, self.written_at)
 
     def description(self) -> dict:
+        """Facts and time."""
         return {"facts": [asdict(fact) for fact in self.facts], "written_at": self.written_at}
 
     def tensors(self) -> dict[str, Tensor]:
+        """``values``, ``keys`` and, if it is another, ``scope``."""
         # Where the scope embedding is the key it is not kept twice.
         return {name: getattr(self, name) for name in _COLUMNS if name != "scope" or self.scope is not self.keys}
 
@@ -75,12 +78,15 @@ class Forget:
     ids: tuple[int, ...]
 
     def applied_to(self, state: EditedState) -> EditedState:
+        """Forgotten; raises UnknownFact as `EditedState.forget`."""
         return state.forget(self.ids)
 
     def description(self) -> dict:
+        """The ids."""
         return {"ids": list(self.ids)}
 
     def tensors(self) -> dict[str, Tensor]:
+        """None."""
         return {}
 
 
@@ -91,12 +97,15 @@ class Clear:
     name: ClassVar[str] = "clear"
 
     def applied_to(self, state: EditedState) -> EditedState:
+        """Empty."""
         return state.cleared()
 
     def description(self) -> dict:
+        """Nothing."""
         return {}
 
     def tensors(self) -> dict[str, Tensor]:
+        """None."""
         return {}
 
 

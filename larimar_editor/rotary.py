@@ -34,10 +34,12 @@ class HalfRotary(PositionCode):
         self.module = module
 
     def apply(self, keys: Tensor, positions: Tensor) -> Tensor:
+        """Keys ``(B, H, T, D)`` turned to ``positions`` ``(B, T)`` or ``(1, T)``."""
         cos, sin = self._angles(keys, positions)
         return self._rotate(keys, cos, sin)
 
     def remove(self, keys: Tensor, positions: Tensor) -> Tensor:
+        """Turned back."""
         cos, sin = self._angles(keys, positions)
         length = cos.square() + sin.square()  # 1, or the square of the attention scaling of a long-context rule
         return self._rotate(keys, cos / length, -sin / length)
@@ -63,9 +65,11 @@ class InterleavedRotary(PositionCode):
         self.rotary_dim = rotary_dim
 
     def apply(self, keys: Tensor, positions: Tensor) -> Tensor:
+        """Keys ``(B, H, T, D)`` turned to ``positions`` ``(B, T)`` or ``(1, T)``."""
         return self._rotate(keys, positions, 1.0)
 
     def remove(self, keys: Tensor, positions: Tensor) -> Tensor:
+        """Turned back."""
         return self._rotate(keys, positions, -1.0)
 
     def _rotate(self, keys: Tensor, positions: Tensor, sign: float) -> Tensor:

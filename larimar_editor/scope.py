@@ -96,12 +96,14 @@ class ExternalScopeDetector:
 
     @property
     def embedding_size(self) -> int:
+        """E, the sentence encoder's."""
         size = self.model.get_embedding_dimension()
         if size is None:
             raise ValueError("the sentence encoder does not say how long its embeddings are")
         return size
 
     def embed(self, texts: Sequence[str]) -> Tensor:
+        """Embeddings ``(N, E)`` float32 with unit norm; of a text that is too long the end, with a `TruncationWarning`."""
         texts = [self._fitting(text) for text in texts]
         found = self.model.encode(texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False).float()
         return found if self.metric is None else F.normalize(found @ self.metric.to(found).T, dim=1)
@@ -117,6 +119,7 @@ class ExternalScopeDetector:
 
     @staticmethod
     def similarity(queries: Tensor, written: Tensor) -> Tensor:
+        """Cosines ``(N, n)`` of unit vectors ``(N, E)`` and ``(n, E)``, in [-1, 1]."""
         return queries @ written.T
 
 
@@ -142,9 +145,11 @@ class InternalScopeDetector:
         self.weight, self.bias, self.threshold = weight.float(), float(bias), threshold
 
     def embed(self, texts: Sequence[str]) -> Tensor:
+        """Latents scaled to unit norm, ``(N, C)`` float32."""
         return F.normalize(self.encode(texts).float(), dim=1)
 
     def similarity(self, queries: Tensor, written: Tensor) -> Tensor:
+        """Probabilities ``(N, n)`` in [0, 1] that ``(N, C)`` and ``(n, C)`` ask the same."""
         weight = self.weight.to(queries.device)
         size = self.embedding_size
         product = (queries * weight[size:]) @ written.T
@@ -163,6 +168,7 @@ def decide(detector: ScopeDetector, queries: Sequence[str], lookup: Lookup) -> S
     parts = [sentences(query) for query in queries]
     flat = [sentence for group in parts for sentence in group]
     embedding = detector.embed(flat)
+    # A synchronisation with the device: which sentence is nearest, and so in scope, is decided on the host.
     score, nearest = (found.cpu() for found in lookup(embedding))
     best, start = [], 0
     for group in parts:

@@ -49,10 +49,11 @@ class EditedState:
         Raises:
             ValueError: an encoding that is not finite, with the fact it belongs to.
         """
-        for name, rows in (("value", values), ("key", keys), ("scope embedding", scope)):
-            finite = torch.isfinite(rows).all(dim=1)
-            if not bool(finite.all()):
-                raise ValueError(f"the {name} of {facts[int((~finite).nonzero()[0])].text!r} is not finite; nothing was written")
+        named = {"value": values, "key": keys, "scope embedding": scope}
+        finite = torch.stack([torch.isfinite(rows).all(dim=1) for rows in named.values()])
+        if not bool(finite.all()):  # a synchronisation with the device: nothing that is not finite gets in
+            kind, place = finite.logical_not().nonzero()[0].tolist()
+            raise ValueError(f"the {[*named][kind]} of {facts[place].text!r} is not finite; nothing was written")
         old = [row for row in map(self.store.row, facts) if row is not None]
         state = self._forget_rows(old)
         reference = state.reference.extended(keys)
@@ -79,9 +80,10 @@ class EditedState:
             return self
         memory = self.memory.forget(self.store.column("value")[rows], self.store.column("weight")[rows])
         store = self.store.without(rows)
-        untouched = memory.key_covariance.diagonal() < _UNTOUCHED
-        if not len(store):
-            untouched = torch.ones_like(untouched)
+        if len(store):  # a synchronisation with the device: which rows are free is kept on the host
+            untouched = (memory.key_covariance.diagonal() < _UNTOUCHED).cpu()
+        else:
+            untouched = torch.ones_like(self.reference.in_use)
         return EditedState(memory, self.reference.released(untouched), store)
 
     def cleared(self) -> EditedState:

@@ -279,7 +279,7 @@ def _restored(like: EditedState, description: Mapping, tensors: Mapping[str, Ten
         raise ValueError(f"{counts['rows_written']} pairs are written for {len(facts)} facts")
     moved: dict[str, Any] = {name: tensors[f"memory.{name}"].to(device) for name in _MEMORY}
     memory = replace(like.memory, **moved, **counts)
-    reference = like.reference.with_rows(tensors["reference.rows"].to(device), tensors["reference.in_use"].to(device))
+    reference = like.reference.with_rows(tensors["reference.rows"].to(device), tensors["reference.in_use"])
     return EditedState(memory, reference, FactStore.restored(facts, columns, next_id))
 
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 STEPS = ("open", "os.rename", "os.remove", "os.truncate", "os.mkdir")
 
 
@@ -24,6 +26,8 @@ def killed(work: Callable[[], object], *, at_byte: int | None = None, at_step: i
     if not child:
         status = 1
         try:
+            signal.alarm(120)
+            torch.set_num_threads(1)  # the threads of the parent's pool are not here
             if at_byte is not None:
                 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (at_byte, resource.RLIM_INFINITY))
@@ -34,8 +38,11 @@ def killed(work: Callable[[], object], *, at_byte: int | None = None, at_step: i
         finally:
             os._exit(status)
     _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "it failed rather than being killed"
-    return os.WIFSIGNALED(status)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXFSZ), "it hung"
+        return True
+    assert os.WEXITSTATUS(status) == 0, "it failed rather than being killed"
+    return False
 
 
 class _Killer:

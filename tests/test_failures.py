@@ -79,6 +79,17 @@ def logits(model, tokenizer, texts=(*PROMPTS, *UNRELATED)):
     return model(**encode(tokenizer, list(texts))).logits
 
 
+@pytest.fixture
+def one_thread_each():
+    """Of torch's own, or those of several Python threads wait for each other."""
+    before, interval = torch.get_num_threads(), sys.getswitchinterval()
+    torch.set_num_threads(1)
+    sys.setswitchinterval(1e-4)  # so that threads meet more often
+    yield
+    torch.set_num_threads(before)
+    sys.setswitchinterval(interval)
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tokenizer, tmp_path_factory):
     """A checkpoint with adapters that do something, so that a read switches them."""
@@ -115,13 +126,13 @@ def test_a_first_edit_that_fails_anywhere_leaves_the_decoder_as_it_was(tokenizer
         twin, _ = apply_larimar_to_model(tiny_llama(len(tokenizer)), tokenizer, FACTS, hparams, **options)
     expected = logits(twin, tokenizer)
     failed = set()
-    for number in points(steps.count, 60):
+    for number in points(steps.count, 30 if options.get("copy") else 60):
         with pytest.raises(Injected) as error, FailsAt(number):
             apply_larimar_to_model(decoder, tokenizer, FACTS, hparams, **options)
         failed.add(str(error.value))
         assert_same_structure(structure(decoder), before)
         assert torch.equal(logits(decoder, tokenizer), plain)
-    assert len(failed) > 25, "many different steps"
+    assert len(failed) > 15, "many different steps"
     edited, _ = apply_larimar_to_model(decoder, tokenizer, FACTS, hparams, **options)
     assert torch.equal(logits(edited, tokenizer), expected), "and the edit that does not fail is the one it should be"
 
@@ -135,7 +146,7 @@ def test_a_later_edit_that_fails_anywhere_leaves_the_model_as_it_was(tokenizer, 
     with FailsAt() as steps:
         apply_larimar_to_model(twin, tokenizer, change, hparams, **options)
     state, before = model.edited_state, logits(model, tokenizer)
-    for number in points(steps.count, 60):
+    for number in points(steps.count, 15 if options.get("copy") else 60):
         with pytest.raises(Injected), FailsAt(number):
             apply_larimar_to_model(model, tokenizer, change, hparams, **options)
         assert model.edited_state is state and torch.equal(logits(model, tokenizer), before)
@@ -181,7 +192,7 @@ def test_a_full_decoder_that_fails_to_load_gives_its_weights_back(tokenizer):
     assert_same_structure(structure(decoder), before)
 
 
-def test_a_reader_sees_whole_edits_only(tokenizer):
+def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each):
     """Two facts are always written, and forgotten, together: a reader must never see one of them alone."""
     model = make_tiny(tokenizer, decoder_mode="lora", memory_rows=128)
     for layer in model.adapters.layers:

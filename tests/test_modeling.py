@@ -2,12 +2,15 @@
 
 import copy
 import json
+import traceback
+from pathlib import Path
 
 import pytest
 import torch
 from accelerate import dispatch_model
 from conftest import FACTS, SENTENCES, UNRELATED, encode, make_tiny, share_sentence_encoder, tiny_llama
 from peft.tuners.lora import LoraLayer
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -24,6 +27,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+import larimar_editor
 from larimar_editor import (
     LarimarConfig,
     LarimarForCausalLM,
@@ -556,3 +560,43 @@ def test_the_executor_serves_a_plain_decoder_again_and_again(decoder, tokenizer)
         for name, value in undo.items():
             dict(model.named_parameters())[name][...] = value
     assert not model.facts()
+
+
+@pytest.mark.parametrize(
+    ("settings", "passes"),
+    [({}, 1), ({"key_encoding": "latent"}, 1), ({"scope": "internal"}, 1), ({"scope": "internal", "key_encoding": "latent"}, 1)],
+)
+def test_a_write_and_a_read_encode_each_text_once(tokenizer, monkeypatch, settings, passes):
+    model = make_tiny(tokenizer, **settings)
+    model.episodic.scope_weights = {"weight": torch.zeros(2 * model.config.latent_size), "bias": torch.tensor([5.0])}
+    encoded, encode = [], model.episodic.encoder.encode
+    monkeypatch.setattr(model.episodic.encoder, "encode", lambda texts: encoded.append(list(texts)) or encode(texts))
+    model.write(FACTS)
+    assert len(encoded) == passes and len(encoded[0]) == len(set(encoded[0])), "one pass of the network, however it is used"
+    encoded.clear()
+    reading = model.episodic.read([*PROMPTS, *PROMPTS])
+    assert reading.in_scope.all() and len(encoded) == (settings != {}) and all(len(texts) == 3 for texts in encoded)
+
+
+def test_an_update_waits_for_the_device_where_comments_say_and_nowhere_else(tiny):
+    """On a CPU: how often a tensor's number decides what Python does. Each such place has a comment that names it."""
+
+    class Decisions(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.places = []
+
+        def __torch_dispatch__(self, function, types, arguments=(), kwargs=None):
+            if function._overloadpacket in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero):
+                frames = [frame for frame in traceback.extract_stack() if "larimar_editor" in frame.filename]
+                self.places.append((Path(frames[-1].filename).stem, frames[-1].lineno))
+            return function(*arguments, **(kwargs or {}))
+
+    tiny.write(FACTS[:1])
+    for edit in (lambda: tiny.write(FACTS[1:2]), lambda: tiny.forget(2), lambda: tiny.episodic.read(PROMPTS)):
+        with Decisions() as decisions:
+            edit()
+        for module, line in decisions.places:
+            source = (Path(larimar_editor.__file__).parent / f"{module}.py").read_text().splitlines()[line - 6 : line]
+            host = ("in_use", "alive", "in_scope", "inside")  # masks that are kept on the CPU
+            assert any("ynchronisation" in text for text in source) or any(word in source[-1] for word in host), (module, line)

@@ -30,11 +30,13 @@ class MendingLoader(importlib.machinery.SourceFileLoader):
     """Loads a module from its mended source, without the bytecode cache."""
 
     def get_code(self, fullname: str):
+        """Of the mended source."""
         source = self.get_data(self.path)
         text = mended(importlib.util.decode_source(source))
         return compile(text, self.path, "exec", dont_inherit=True)
 
     def exec_module(self, module) -> None:
+        """Run the module with `device_name` in it."""
         setattr(module, _HELPER, device_name)
         super().exec_module(module)
 

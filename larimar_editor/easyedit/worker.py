@@ -85,6 +85,7 @@ class Stopwatch:
         self.seconds: list[float] = []
 
     def __call__(self, *args, **kwargs):
+        """Call the function; its result."""
         synchronise()
         start = time.perf_counter()
         result = self.function(*args, **kwargs)
