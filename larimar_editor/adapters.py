@@ -13,12 +13,11 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 
-class DecoderAdapters:
-    """One set of PEFT's LoRA adapters, off until `use`. While off the decoder is as it was found, to the bit.
+class DecoderAdapters(nn.Module):
+    """One set of PEFT's LoRA adapters that is in the decoder only while it is in use; else its modules are those it had.
 
     Several sets fit on one decoder, and so does a set on a decoder that has adapters of its own. Without gradients, layers
-    with the adapters merged into a copy of their weight take the place of PEFT's while the set is in use: a generated token
-    then costs what the bare decoder's does.
+    with the adapters merged into a copy of their weight are put in: a generated token then costs what the bare decoder's does.
 
     Args:
         decoder: gets a LoRA layer in place of each linear layer that is targeted.
@@ -29,40 +28,50 @@ class DecoderAdapters:
     Attributes:
         name: of the set, in PEFT's layers.
         layers: PEFT's layers, in the decoder's order.
+        lora_A, lora_B: their adapters, ``(rank, in)`` and ``(out, rank)``.
     """
 
-    def __init__(self, decoder: PreTrainedModel, rank: int, targets: str | Sequence[str] | None = None, merge: bool = True):
+    def __init__(
+        self, decoder: PreTrainedModel, rank: int, targets: str | Sequence[str] | None = None, merge: bool = True
+    ) -> None:
         from peft import LoraConfig, inject_adapter_in_model
         from peft.tuners.lora import LoraLayer
 
-        before = {id(layer): _switches(layer) for layer in decoder.modules() if isinstance(layer, LoraLayer)}
+        super().__init__()
+        others = {id(layer): _switches(layer) for layer in decoder.modules() if isinstance(layer, LoraLayer)}
         taken = {name for layer in decoder.modules() if isinstance(layer, LoraLayer) for name in layer.lora_A}
         self.name = next(name for name in ("default", *map("larimar_{}".format, range(2, 2 + len(taken)))) if name not in taken)
         if targets is None or targets == "all-linear":
             targets = _linear_layers(decoder, LoraLayer)
         transposed = any(isinstance(module, Conv1D) for module in decoder.modules())  # GPT-2's linear layers
-        config = LoraConfig(
-            r=rank,
-            lora_alpha=rank,
-            target_modules=targets if isinstance(targets, str) else list(targets),
-            fan_in_fan_out=transposed,
-        )
+        modules = targets if isinstance(targets, str) else list(targets)
+        config = LoraConfig(r=rank, lora_alpha=rank, target_modules=modules, fan_in_fan_out=transposed)
+        found = {(id(parent), name): child for parent in decoder.modules() for name, child in parent.named_children()}
+        said = vars(decoder).get("peft_config")
         inject_adapter_in_model(config, decoder, adapter_name=self.name)
-        found = [layer for layer in decoder.modules() if isinstance(layer, LoraLayer)]
-        self.layers = [layer for layer in found if self.name in layer.lora_A]
-        for layer in found:
-            layer._active_adapter, layer._disable_adapters = before.get(id(layer), ([self.name], True))
-        self._others: list | None = None
+        vars(decoder).pop("peft_config", None)
+        if said is not None:
+            decoder.peft_config = said
+        self.layers: list[Any] = [
+            layer for layer in decoder.modules() if isinstance(layer, LoraLayer) and self.name in layer.lora_A
+        ]
         places = {id(child): (parent, name) for parent in decoder.modules() for name, child in parent.named_children()}
         self._places = [places[id(layer)] for layer in self.layers]
-        # Quantised layers, and those that accelerate moves about, are left to PEFT.
+        self._found = [found[id(parent), name] for parent, name in self._places]
+        self.lora_A = nn.ModuleList([layer.lora_A[self.name] for layer in self.layers])
+        self.lora_B = nn.ModuleList([layer.lora_B[self.name] for layer in self.layers])
+        # Layers that are another's too are switched; those that are ours alone act whenever they are put in.
+        self._shared = [layer for layer in self.layers if id(layer) in others]
+        for layer in self.layers:
+            layer._active_adapter, layer._disable_adapters = others.get(id(layer), ([self.name], False))
+        self._others: list | None = None
         bases = [layer.get_base_layer() for layer in self.layers]
-        self._parts = [
-            (base, layer.lora_A[self.name], layer.lora_B[self.name]) for base, layer in zip(bases, self.layers, strict=True)
-        ]
+        self._parts = list(zip(bases, self.lora_A, self.lora_B))
+        # Quantised layers, and those that accelerate moves about, are left to PEFT.
         self._merge = merge and all(type(base) in (nn.Linear, Conv1D) and not hasattr(base, "_hf_hook") for base in bases)
         self._merged: list[nn.Module] = list(self.layers)  # until they are needed
         self._stamps: list[tuple] = [()] * len(self.layers)
+        self._put(self._found)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -77,17 +86,18 @@ class DecoderAdapters:
         """Let the adapters act alone, or put back what was before."""
         if on == (self._others is not None):
             return
-        if on and self._merge and not torch.is_grad_enabled():
-            self._others = []  # PEFT's layers are out of the way, and stay as they are
-            self._put(self._up_to_date())
-        elif on:
-            # Not PEFT's enable_adapters: it freezes what it switches off, even before the backward pass, one weight at a time.
-            self._others = [_switches(layer) for layer in self.layers]
-            for layer in self.layers:
-                layer._active_adapter, layer._disable_adapters = [self.name], False
+        if on:
+            self._others = [_switches(layer) for layer in self._shared]
+            if self._merge and not torch.is_grad_enabled():
+                self._put(self._up_to_date())
+            else:
+                # Not PEFT's enable_adapters: it freezes what it switches off, even before the backward pass.
+                for layer in self._shared:
+                    layer._active_adapter, layer._disable_adapters = [self.name], False
+                self._put(self.layers)
         else:
-            self._put(self.layers)
-            for layer, switches in zip(self.layers, self._others or []):
+            self._put(self._found)
+            for layer, switches in zip(self._shared, self._others or []):
                 layer._active_adapter, layer._disable_adapters = switches
             self._others = None
 
@@ -107,8 +117,11 @@ class DecoderAdapters:
 
     def weights(self) -> dict[str, nn.Parameter]:
         """``INDEX.lora_A`` of shape ``(rank, in)`` and ``INDEX.lora_B`` of shape ``(out, rank)``, by a layer's place."""
-        parts = ("lora_A", "lora_B")
-        return {f"{i}.{part}": getattr(layer, part)[self.name].weight for i, layer in enumerate(self.layers) for part in parts}
+        found = {}
+        for name, parameter in self.named_parameters():
+            part, index, _ = name.split(".")
+            found[f"{index}.{part}"] = parameter
+        return found
 
 
 @torch.no_grad()

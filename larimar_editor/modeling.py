@@ -238,10 +238,9 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
             else:
                 value.data.copy_(tensors[key])
 
-    def use_adapters(self, on: bool) -> None:
-        """Whether the decoder's adapters act; `forward` sees to it by itself."""
-        if self.adapters is not None:
-            self.adapters.use(on)
+    def adapted(self) -> contextlib.AbstractContextManager[None]:
+        """Within this context the decoder's adapters act, if it has any; `forward` sees to it by itself."""
+        return contextlib.nullcontext() if self.adapters is None else self.adapters.at_work()
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -393,7 +392,7 @@ class LarimarForCausalLM(Editable, PreTrainedModel, GenerationMixin):
         if mask is not None:
             mask = torch.cat((mask.new_ones(count, slots), mask), dim=1)
         batch = replace(batch, attention_mask=mask, position_ids=positions + self.config.text_position)
-        with self.adapters.at_work() if self.adapters is not None else contextlib.nullcontext():
+        with self.adapted():
             return self.decoder(**batch.inputs(), past_key_values=past, **(kwargs | {"use_cache": True}))
 
     # --- what generate and the rest of transformers ask of a model ------------------------------------------------

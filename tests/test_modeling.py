@@ -87,7 +87,8 @@ def test_several_larimars_and_other_adapters_share_a_decoder(tokenizer):
     second = share_sentence_encoder(LarimarForCausalLM(LarimarConfig(**values), first.decoder, tokenizer))
     second.projection.load_state_dict(first.projection.state_dict())
     filled(second, 2)
-    assert first.adapters.name != second.adapters.name and len(first.adapters.layers) == len(second.adapters.layers)
+    assert len(first.adapters.layers) == len(second.adapters.layers) and not hasattr(first.decoder, "peft_config")
+    assert first.decoder.state_dict().keys() == tiny_llama(len(tokenizer)).state_dict().keys(), "the decoder has its own modules"
     assert torch.equal(logits(first, tokenizer, PROMPTS), logits(alone, tokenizer, PROMPTS))
     assert not torch.allclose(logits(second, tokenizer, PROMPTS), logits(first, tokenizer, PROMPTS), atol=1e-3)
     assert torch.equal(logits(first.decoder, tokenizer, PROMPTS), plain)

@@ -189,16 +189,21 @@ def test_the_memory_term_is_the_loss_of_the_edited_model(tokenizer):
     torch.testing.assert_close(losses.terms["memory"], (each * weights).sum() / weights.sum(), atol=2e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("mode", ["frozen", "lora"])
 @pytest.mark.parametrize("options", [{"bucket_tokens": 40}, {"checkpointing": True}], ids=lambda x: next(iter(x)))
-def test_buckets_and_recomputed_layers_change_nothing(tokenizer, options):
+def test_buckets_and_recomputed_layers_change_nothing(tokenizer, options, mode):
     objective = {"language_model": 0.7, "language_model_memory": "other", "autoencoder": 0.5}
     results = []
     for each in ({}, options):
-        module, rows = in_training(tokenizer, objective, **each)
+        module, rows = in_training(tokenizer, objective, model=make_tiny(tokenizer, decoder_mode=mode), **each)
         module.larimar.projection.requires_grad_(True)
+        torch.manual_seed(0)
+        for adapter in module.larimar.adapters.parameters() if module.larimar.adapters else ():
+            torch.nn.init.normal_(adapter, std=0.1)
         losses = module(rows)
         losses.total.backward()
-        results.append((losses, module.larimar.projection.basis.grad))
+        weight = module.larimar.projection.basis if mode == "frozen" else module.larimar.adapters.lora_B[0].weight
+        results.append((losses, weight.grad))
     (plain, gradient), (other, other_gradient) = results
     assert plain.terms.keys() == other.terms.keys() == {"kl", "memory", "autoencoder", "language_model"}
     for name, term in plain.terms.items():
@@ -227,20 +232,19 @@ def test_fused_adapters_are_pefts(tokenizer):
     values = closed.config.to_dict() | {"decoder_mode": "lora", "lora_rank": 3}
     values.pop("model_type")
     model = LarimarForCausalLM(type(closed.config)(**values), decoder, tokenizer)
-    weights = [p for name, p in decoder.named_parameters() if ".lora_" in name]
+    weights = list(model.adapters.parameters())
     for weight in weights:
         weight.requires_grad_(True)
         weight.data.normal_(std=0.2)
     ids = torch.randint(0, 1000, (2, 7))
-    model.use_adapters(True)
-    plain = decoder(ids).logits
-    grads = torch.autograd.grad(plain.square().sum(), weights)
-    with fused_lora(decoder):
-        fused = decoder(ids).logits
+    with model.adapted():
+        plain = decoder(ids).logits
+        grads = torch.autograd.grad(plain.square().sum(), weights)
+        with fused_lora(decoder):
+            fused = decoder(ids).logits
     torch.testing.assert_close(plain, fused, atol=1e-4, rtol=1e-4)
     for one, other in zip(grads, torch.autograd.grad(fused.square().sum(), weights)):
         torch.testing.assert_close(one, other, atol=1e-2, rtol=1e-3)
-    model.use_adapters(False)
     assert not torch.allclose(decoder(ids).logits, plain, atol=1e-3)
     with fused_lora(decoder):
         torch.testing.assert_close(decoder(ids).logits, tiny_llama(len(tokenizer))(ids).logits)

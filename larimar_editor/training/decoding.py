@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -48,15 +48,20 @@ def logits_of(decoder: PreTrainedModel, hidden: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def checkpointed_layers(decoder: PreTrainedModel, layers: int, on: bool) -> Iterator[None]:
+def checkpointed_layers(
+    decoder: PreTrainedModel, layers: int, on: bool, again: Callable[[], contextlib.AbstractContextManager[None]]
+) -> Iterator[None]:
     """Within this block each of the decoder's ``layers`` is computed again in the backward pass instead of kept.
 
     transformers' own gradient checkpointing drops past key values, and the memory with them.
+
+    Args:
+        again: what it is computed in: the decoder as it was in this block, after which it may be another.
     """
     stack = next((x for x in body(decoder).modules() if isinstance(x, nn.ModuleList) and len(x) == layers), None) if on else None
     originals = [] if stack is None else [(layer, layer.forward) for layer in stack]
     for layer, forward in originals:
-        layer.forward = _recomputed(forward)
+        layer.forward = _recomputed(forward, again)
     try:
         yield
     finally:
@@ -64,8 +69,9 @@ def checkpointed_layers(decoder: PreTrainedModel, layers: int, on: bool) -> Iter
             del layer.forward
 
 
-def _recomputed(forward):
+def _recomputed(forward, again):
     def run(*args, **kwargs):
-        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+        contexts = lambda: (contextlib.nullcontext(), again())
+        return checkpoint(forward, *args, use_reentrant=False, context_fn=contexts, **kwargs)
 
     return run

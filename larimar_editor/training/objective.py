@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -49,6 +50,8 @@ class LarimarObjective(nn.Module):
         log_sigma_w: logarithm of sigma_W, ``(1,)``: DeepSpeed sends no scalars.
     """
 
+    prior_inverse: Tensor | None
+
     def __init__(
         self,
         larimar: LarimarForCausalLM,
@@ -80,8 +83,6 @@ class LarimarObjective(nn.Module):
         """sigma_W, a scalar tensor."""
         return self.log_sigma_w.exp()[0] if self.objective.sigma_w else torch.zeros((), device=self.prior.device)
 
-    prior_inverse: Tensor | None
-
     def forward(self, rows: Rows, kl_strength: float = 0.0, generator: torch.Generator | None = None) -> Losses:
         """Losses of one step's rows."""
         objective = self.objective
@@ -109,21 +110,21 @@ class LarimarObjective(nn.Module):
 
     def _decode(self, asked: _Questions) -> _Predictions:
         larimar = self.larimar
-        larimar.use_adapters(True)
-        try:
-            with (
-                fused_lora(larimar.decoder),
-                checkpointed_layers(larimar.decoder, larimar.states.shape.layers, self.checkpointing),
-            ):
-                states = [self._bucket(asked, part) for part in asked.buckets(self.bucket_tokens)]
-        finally:
-            larimar.use_adapters(False)
+        layers = larimar.states.shape.layers
+        with self._adapted(), checkpointed_layers(larimar.decoder, layers, self.checkpointing, self._adapted):
+            states = [self._bucket(asked, part) for part in asked.buckets(self.bucket_tokens)]
         return _Predictions(
             logits_of(larimar.decoder, torch.cat(states)),
             asked.ids[:, 1:][asked.wanted],
             asked.weights[:, 1:][asked.wanted],
             asked.term[:, None].expand_as(asked.wanted)[asked.wanted],
         )
+
+    @contextmanager
+    def _adapted(self) -> Iterator[None]:
+        """The decoder as it reads a memory."""
+        with self.larimar.adapted(), fused_lora(self.larimar.decoder):
+            yield
 
     def _bucket(self, asked: _Questions, part: slice) -> Tensor:
         larimar, length = self.larimar, int(asked.lengths[part].max())
