@@ -184,9 +184,8 @@ class EpisodicMemory(nn.Module):
     def _writing(self, facts: Sequence[Fact]) -> Write:
         # The sentence a query is compared with is the last one: a prompt is continued where it ends.
         prompts, texts = [sentences(fact.key)[-1] for fact in facts], [fact.text for fact in facts]
-        with self._one_pass(
-            texts + prompts if self.config.key_encoding == "latent" or self.config.scope == "internal" else texts
-        ):
+        latents_of_prompts = self.config.key_encoding == "latent" or self.config.scope == "internal"
+        with self._one_pass(texts + prompts if latents_of_prompts else texts):
             values = add_noise(self._encode(texts), self.config.observation_noise)
             keys = self._keys(prompts)
             return Write(tuple(facts), values, keys, self._scope_embeddings(prompts, keys), time.time())
@@ -202,8 +201,8 @@ class EpisodicMemory(nn.Module):
             self._encoded = {}
 
     def _encode(self, texts: Sequence[str]) -> Tensor:
-        """Encodings ``(N, C)``, float32."""
-        if all(text in self._encoded for text in texts):
+        """Encodings ``(N, C)``, float32, from the pass of `_one_pass` if they are in it."""
+        if texts and all(text in self._encoded for text in texts):
             return torch.stack([self._encoded[text] for text in texts])
         return self.encoder.encode(texts)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from torch import Tensor
 
+from larimar_editor.journaled import JournaledFolder
 from larimar_editor.operations import Operation
 from larimar_editor.register import StateRegister
 from larimar_editor.state import EditedState
-from larimar_editor.statefiles import JournaledFolder, has_state
+from larimar_editor.statefiles import has_state
 
 # Steps that can be undone: at most so many, and of those that take more than so many bytes, the last.
 UNDO_STEPS = 8

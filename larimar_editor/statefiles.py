@@ -11,7 +11,6 @@ import json
 import os
 import re
 import uuid
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -26,7 +25,6 @@ from torch import Tensor
 
 from larimar_editor.facts import Fact, FactStore, UnknownFact
 from larimar_editor.journal import Journal, read_journal
-from larimar_editor.operations import Operation
 from larimar_editor.state import EditedState
 
 FORMAT_VERSION = 2
@@ -36,9 +34,6 @@ _NAME = re.compile(r"state-[0-9a-f]{32}\.safetensors|journal-[0-9a-f]{32}\.bin")
 _MEMORY = ("M", "key_covariance", "inverse", "moments")
 _COLUMNS = ("value", "weight", "scope")
 _FACT: dict[str, tuple[type, ...]] = {"prompt": (str,), "target_new": (str,), "id": (int,), "written_at": (int, float)}
-
-# A journal is folded into a new snapshot when it is larger than the last snapshot, and than this.
-_LEAST_JOURNAL_BYTES = 16 * 2**20
 
 
 def save_state(state: EditedState, folder: str | Path, origin: Mapping) -> None:
@@ -54,9 +49,9 @@ def save_state(state: EditedState, folder: str | Path, origin: Mapping) -> None:
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    lock = _held(folder)
+    lock = hold(folder)
     try:
-        _write(state, folder, origin, journal=False)
+        write_snapshot(state, folder, origin, journal=False)
     finally:
         lock.release()
 
@@ -75,9 +70,9 @@ def load_state(like: EditedState, folder: str | Path, origin: Mapping) -> Edited
         state = _restored(like, description, tensors)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"the edited state in {folder} does not fit or is damaged: {error}") from error
-    if description.get("journal") is None:
+    path = _journal_of(description, folder)
+    if path is None:
         return state
-    path = folder / _inside(description["journal"], folder)
     if not path.exists():
         raise ValueError(f"the edited state in {folder} is damaged: its journal {path.name} is missing")
     for number, done in enumerate(read_journal(path, like.memory.M.device)):
@@ -88,104 +83,26 @@ def load_state(like: EditedState, folder: str | Path, origin: Mapping) -> Edited
     return state
 
 
-class JournaledFolder:
-    """A folder that has the edited state at every moment: a snapshot, and a journal of what was done since.
-
-    One at a time, of any process, holds a folder.
-
-    Args:
-        folder: where; a state that is there is loaded.
-        like: settings and devices, and the first state of a folder that has none.
-        origin: see `save_state`.
-
-    Attributes:
-        state: the state that is in the folder.
-
-    Raises:
-        OSError: held by another, or not writable.
-        ValueError: as `load_state`.
-    """
-
-    def __init__(self, folder: str | Path, like: EditedState, origin: Mapping):
-        self.folder, self.origin = Path(folder), dict(origin)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _held(self.folder)
-        self._journal: Journal | None = None
-        try:
-            if has_state(self.folder):
-                self._go_on(like)
-            else:
-                self.snapshot(like)
-        except BaseException:
-            self.close()
-            raise
-
-    def record(self, done: Operation, after: EditedState) -> None:
-        """Put an operation into the journal, which made ``after`` of `state`.
-
-        Raises:
-            OSError: it could not be written; the folder is as it was.
-        """
-        if self._journal is None:  # a snapshot failed when it was in force already
-            return self.snapshot(after)
-        self._journal.append(done)
-        self.state = after
-        if self._journal.size > max(self._snapshot_bytes, _LEAST_JOURNAL_BYTES):
-            try:
-                self.snapshot(after)
-            except OSError as error:
-                warnings.warn(f"the journal in {self.folder} grows on, as no snapshot could be written: {error}", stacklevel=2)
-
-    def snapshot(self, state: EditedState) -> None:
-        """Put a whole state there, with an empty journal.
-
-        Raises:
-            OSError: it could not be written; the folder has the state that it had, or this one.
-        """
-        before = _named(self.folder)
-        try:
-            path = _write(state, self.folder, self.origin, journal=True)
-            journal = Journal(path)
-        except BaseException:
-            if _named(self.folder) != before:
-                self._close_journal()
-            raise
-        self._close_journal()
-        self._journal, self.state, self._snapshot_bytes = journal, state, _bytes_of_tensors(self.folder)
-
-    def close(self) -> None:
-        """Let go of the folder, which keeps the state."""
-        self._close_journal()
-        self._lock.release()
-
-    def __deepcopy__(self, memo: dict) -> None:
-        """None: the copy of a model has no journal, as two of them would tear it."""
-
-    def _go_on(self, like: EditedState) -> None:
-        description, _ = _read(self.folder)
-        name = description.get("journal")
-        if name is None:
-            self.snapshot(load_state(like, self.folder, self.origin))
-            return
-        path = self.folder / _inside(name, self.folder)
-        if path.exists():
-            self._journal = Journal(path)  # cuts a torn last record, and says so
-        self.state = load_state(like, self.folder, self.origin)
-        self._snapshot_bytes = _bytes_of_tensors(self.folder)
-
-    def _close_journal(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
-
-
 def has_state(folder: str | Path) -> bool:
     """Whether there is an edited state in ``folder``."""
     return (Path(folder) / _DESCRIPTION).exists()
 
 
-def _write(state: EditedState, folder: Path, origin: Mapping, journal: bool) -> Path:
-    """Snapshot; returns the path of its journal, made empty if it is to have one."""
+def journal_path(folder: Path) -> Path | None:
+    """Where the journal of the state in ``folder`` is; None where it has none.
+
+    Raises:
+        FileNotFoundError, ValueError: as `load_state`.
+    """
+    return _journal_of(_read(folder)[0], folder)
+
+
+def write_snapshot(state: EditedState, folder: Path, origin: Mapping, journal: bool) -> Path:
+    """Put a whole state into ``folder``, which `hold` holds; returns where its journal is, made empty if it is to have one.
+
+    Raises:
+        OSError: it could not be written; what was in the folder is still there, or this is (see `tensors_in_force`).
+    """
     number = uuid.uuid4().hex
     tensors, log = folder / f"state-{number}.safetensors", folder / f"journal-{number}.bin"
     try:
@@ -207,7 +124,7 @@ def _write(state: EditedState, folder: Path, origin: Mapping, journal: bool) -> 
         _flush(folder)
         _replace_text(folder / _DESCRIPTION, json.dumps(description, ensure_ascii=False, indent=1))
     except BaseException:
-        if _named(folder) != tensors.name:
+        if tensors_in_force(folder) != tensors.name:
             tensors.unlink(missing_ok=True)
             log.unlink(missing_ok=True)
         raise
@@ -228,6 +145,17 @@ def _tensors(state: EditedState) -> dict[str, Tensor]:
 
 
 def _read(folder: Path) -> tuple[dict, dict[str, Tensor]]:
+    """Description and tensors; again where another process has saved meanwhile and removed what was being read."""
+    named = tensors_in_force(folder)
+    try:
+        return _read_once(folder)
+    except ValueError:
+        if tensors_in_force(folder) == named:
+            raise
+    return _read(folder)
+
+
+def _read_once(folder: Path) -> tuple[dict, dict[str, Tensor]]:
     path = folder / _DESCRIPTION
     if not path.exists():
         raise FileNotFoundError(f"no edited state in {folder}: {_DESCRIPTION} is missing")
@@ -317,6 +245,11 @@ def _check_origin(found: Mapping | None, wanted: Mapping, folder: Path) -> None:
         raise ValueError(f"the edited state in {folder} was made by another model or other settings: {'; '.join(other)}")
 
 
+def _journal_of(description: Mapping, folder: Path) -> Path | None:
+    name = description.get("journal")
+    return None if name is None else folder / _inside(name, folder)
+
+
 def _inside(name: object, folder: Path) -> str:
     """A file's name, if it is one of ours and so one that no path leads out of the folder by."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -324,25 +257,31 @@ def _inside(name: object, folder: Path) -> str:
     return name
 
 
-def _named(folder: Path) -> str | None:
-    """The tensors' file that the description in force names."""
+def tensors_in_force(folder: Path) -> str | None:
+    """Name of the tensors' file of the state in ``folder``; None where there is none that can be read."""
     try:
         return json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))["tensors"]
     except (OSError, ValueError, KeyError):
         return None
 
 
-def _held(folder: Path) -> FileLock:
+def hold(folder: Path) -> FileLock:
+    """The lock of a folder, taken; every writer takes it.
+
+    Raises:
+        OSError: another has it.
+    """
     lock = FileLock(folder / "lock", thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise OSError(f"{folder} is in use: a model keeps its journal there; close it, or take another folder") from None
+        raise OSError(f"{folder} is in use: a model keeps its journal there, or is saving; take another folder") from None
     return lock
 
 
-def _bytes_of_tensors(folder: Path) -> int:
-    return (folder / str(_named(folder))).stat().st_size
+def snapshot_bytes(folder: Path) -> int:
+    """Size of the state in ``folder`` without its journal, about."""
+    return (folder / str(tensors_in_force(folder))).stat().st_size
 
 
 def _sha256(description: Mapping) -> str:

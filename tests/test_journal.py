@@ -10,10 +10,11 @@ from conftest import FACTS
 from crashes import killed
 from states import ORIGIN, blank, same, write, written
 
-from larimar_editor import statefiles
+from larimar_editor import journaled, statefiles
 from larimar_editor.journal import Journal, TornRecordWarning, read_journal
+from larimar_editor.journaled import JournaledFolder
 from larimar_editor.operations import Clear, Forget
-from larimar_editor.statefiles import JournaledFolder, load_state
+from larimar_editor.statefiles import load_state
 
 OPERATIONS = [write(0), write(1, 2), Forget((2,)), write(1, text="again"), Clear(), write(3, 4, 5), Forget((6, 7))]
 
@@ -174,7 +175,7 @@ def test_a_models_journal_has_every_edit_whichever_way_it_was_made(tiny, tmp_pat
 
 
 def test_a_long_journal_is_folded_into_a_snapshot(tmp_path, monkeypatch):
-    monkeypatch.setattr(statefiles, "_LEAST_JOURNAL_BYTES", 3000)
+    monkeypatch.setattr(journaled, "_LEAST_JOURNAL_BYTES", 3000)
     held, sizes = JournaledFolder(tmp_path, blank(), ORIGIN), []
     for number in range(40):
         done = write(number)
@@ -189,7 +190,7 @@ def test_a_long_journal_is_folded_into_a_snapshot(tmp_path, monkeypatch):
 
 def test_a_snapshot_that_fails_is_no_loss(tmp_path, monkeypatch):
     """Before it is in force the journal goes on; after, the next edit is a snapshot."""
-    monkeypatch.setattr(statefiles, "_LEAST_JOURNAL_BYTES", 0)
+    monkeypatch.setattr(journaled, "_LEAST_JOURNAL_BYTES", 0)
     held = JournaledFolder(tmp_path, blank(), ORIGIN)
 
     def fails(*args, **kwargs):
@@ -202,7 +203,7 @@ def test_a_snapshot_that_fails_is_no_loss(tmp_path, monkeypatch):
             held.record(write(0), write(0).applied_to(held.state))
     assert same(load_state(blank(), tmp_path, ORIGIN), written(1))
     with monkeypatch.context() as patch:
-        patch.setattr(statefiles, "Journal", lambda path: Journal(path) if not path.exists() else fails())
+        patch.setattr(journaled, "Journal", lambda path: Journal(path) if not path.exists() else fails())
         with pytest.raises(OSError, match="no room"):
             held.snapshot(written(2))
     after = write(7).applied_to(written(2))

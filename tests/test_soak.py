@@ -13,9 +13,10 @@ from states import ORIGIN, blank, same, write, written
 
 from larimar_editor.addressing import Reference
 from larimar_editor.facts import Fact, FactStore
+from larimar_editor.journaled import JournaledFolder
 from larimar_editor.memory import Memory
 from larimar_editor.state import EditedState
-from larimar_editor.statefiles import JournaledFolder, load_state, save_state
+from larimar_editor.statefiles import load_state, save_state
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore::larimar_editor.journal.TornRecordWarning")]
 

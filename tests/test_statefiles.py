@@ -13,8 +13,10 @@ from crashes import killed
 from safetensors.torch import load_file, save_file
 from states import ORIGIN, blank, same, write, written
 
+from larimar_editor import statefiles
+from larimar_editor.journaled import JournaledFolder
 from larimar_editor.operations import Forget
-from larimar_editor.statefiles import FORMAT_VERSION, JournaledFolder, load_state, save_state
+from larimar_editor.statefiles import FORMAT_VERSION, load_state, save_state
 
 FORMAT_1 = Path(__file__).parent / "data" / "state_format_1"
 
@@ -150,6 +152,19 @@ def test_foreign_sizes_and_numbers_that_are_none_are_refused(tmp_path):
     save_file(tensors, path)
     with pytest.raises(ValueError, match=r"memory\.inverse"):
         load_state(blank(), tmp_path / "first", ORIGIN)
+
+
+def test_a_state_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch):
+    save_state(written(3), tmp_path, ORIGIN)
+    load, saved = statefiles.load_file, []
+
+    def overtaken(path):
+        if not saved:
+            saved.append(save_state(written(4), tmp_path, ORIGIN))
+        return load(path)
+
+    monkeypatch.setattr(statefiles, "load_file", overtaken)
+    assert same(load_state(blank(), tmp_path, ORIGIN), written(4)) and saved
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
