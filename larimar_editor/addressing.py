@@ -20,6 +20,10 @@ from torch import Tensor
 Addressing = Literal["gaussian", "pseudoinverse"]
 ADDRESSINGS = ("gaussian", "pseudoinverse")
 
+# Keys are float32: directions of the reference memory that are relatively smaller than this are noise, and would come back
+# as weights of this number's inverse. Nearly equal keys count as one.
+_SAME_KEYS = 1e-4
+
 
 def pseudoinverse_weights(Z: Tensor, M: Tensor, rtol: float | None = None) -> Tensor:
     """``W = Z M^+`` (paper, algorithm 1, with ``M_0`` for writing and ``M`` for reading).
@@ -178,7 +182,7 @@ class Reference:
     def _with_pseudoinverse(self) -> Reference:
         if self.addressing != "pseudoinverse":
             return self
-        return replace(self, pseudoinverse=torch.linalg.pinv(self.rows[self.in_use]))
+        return replace(self, pseudoinverse=torch.linalg.pinv(self.rows[self.in_use], rtol=_SAME_KEYS))
 
 
 def _known(addressing: str) -> Addressing:

@@ -128,7 +128,7 @@ def solution(state):
 steps = st.lists(st.tuples(st.sampled_from(["write", "near", "equal", "forget"]), st.integers(0, 9)), min_size=1, max_size=30)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=max(80, FUZZ // 3), deadline=None, derandomize=True, database=None)
 @given(steps=steps, rows=st.sampled_from([1, 2, 6]), addressing=st.sampled_from(["gaussian", "pseudoinverse"]))
 def test_any_edits_leave_the_solution_of_what_is_written(steps, rows, addressing):
     """Among them near-duplicate and equal keys, new answers, more facts than rows, and K = 1."""
@@ -147,14 +147,17 @@ def test_any_edits_leave_the_solution_of_what_is_written(steps, rows, addressing
         expected[f"p{number}"] = fact.target_new
     assert {fact.prompt: fact.target_new for fact in state.store.facts()} == expected
     assert state.memory.rows_written == len(expected)
-    weights = state.store.column("weight")[state.store.alive].double() if expected else torch.zeros(0, rows)
-    spread = torch.linalg.svdvals(weights) if len(weights) else torch.ones(1)
+    assert bool(torch.isfinite(state.memory.M).all())
+    if not expected:
+        assert not state.memory.M.any()
+        return
+    weights, values = (state.store.column(name)[state.store.alive].double() for name in ("weight", "value"))
+    assert float(weights.abs().max()) <= 1e5, "nearly equal keys are taken for one, not told apart by huge weights"
     found, wanted = state.memory.M, solution(state)
-    assert bool(torch.isfinite(found).all())
-    if spread.max() == 0 or spread[spread > 1e-6 * spread.max()].min() > 1e-3 * spread.max():
+    spread = torch.linalg.svdvals(weights) / weights.norm().clamp_min(1e-300)
+    if bool(((spread < 1e-12) | (spread > 1e-3)).all()):
         torch.testing.assert_close(found, wanted, atol=1e-5 * max(1.0, float(wanted.abs().max())), rtol=0)
-    else:  # weights this close to dependent: what is read back is right, M itself is not unique to working precision
-        values = state.store.column("value")[state.store.alive].double()
+    else:  # so near to dependent that M is not determined to working precision; what is read back is
         worst = float((weights @ wanted - values).norm())
         assert float((weights @ found - values).norm()) <= worst + 1e-2 * max(1.0, float(values.norm()))
 
