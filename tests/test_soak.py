@@ -98,15 +98,16 @@ def test_10_000_edits_of_a_model_with_a_journal_take_no_more_memory(tokenizer, t
     model.open_journal(tmp_path)
     sizes, objects = [], []
     for number in range(10_000):
+        # Few words: the tokenizers remember up to 10,000 each, which is a growth that ends, but only after these edits.
         if number >= 50:
-            model.forget(f"The number of house {number - 50} is")
-        model.write([{"prompt": f"The number of house {number} is", "target_new": str(number)}])
+            model.forget(f"The number of house {(number - 50) % 300} is")
+        model.write([{"prompt": f"The number of house {number % 300} is", "target_new": str(number % 200)}])
         if number % 1000 == 999:
             gc.collect()
             sizes.append(process.memory_info().rss / 2**20)
             objects.append(len(gc.get_objects()))
     print(f"\nMiB: {[round(size) for size in sizes]}; objects: {objects}")
-    assert max(sizes[2:]) < sizes[1] + 30 and objects[-1] < 1.02 * objects[1], "flat after the first 2,000"
+    assert max(sizes[2:]) < sizes[1] + 10 and objects[-1] < 1.02 * objects[1], "flat after the first 2,000"
     assert len(model.facts()) == 50 and sum(path.stat().st_size for path in tmp_path.iterdir()) < 64 * 2**20
     before = model.edited_state
     model.close_journal()
