@@ -38,8 +38,9 @@ class DecoderAdapters(nn.Module):
         from peft.tuners.lora import LoraLayer
 
         super().__init__()
-        others = {id(layer): _switches(layer) for layer in decoder.modules() if isinstance(layer, LoraLayer)}
-        taken = {name for layer in decoder.modules() if isinstance(layer, LoraLayer) for name in layer.lora_A}
+        foreign: list[Any] = [layer for layer in decoder.modules() if isinstance(layer, LoraLayer)]
+        others = {id(layer): _switches(layer) for layer in foreign}
+        taken = {name for layer in foreign for name in layer.lora_A}
         self.name = next(name for name in ("default", *map("larimar_{}".format, range(2, 2 + len(taken)))) if name not in taken)
         if targets is None or targets == "all-linear":
             targets = _linear_layers(decoder, LoraLayer)

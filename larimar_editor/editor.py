@@ -34,15 +34,13 @@ class LarimarRewriteExecutor:
             FileNotFoundError: no checkpoint for the decoder.
             ValueError: a damaged checkpoint or one for another decoder.
         """
-        if isinstance(model, LarimarForCausalLM):
-            return model
-        # Kept on the decoder, past nn.Module's registration, which would make each a part of the other. A table of
-        # decoders would never let one go: every Larimar holds its decoder.
-        larimar = model.__dict__.get(_LARIMAR)
+        larimar = _larimar_of(model)
         if larimar is None:
             folder = str(params.larimar_checkpoint or shipped(params.model_name))
             larimar = LarimarForCausalLM.from_pretrained(folder, decoder=model, tokenizer=tok, **params.config_overrides())
-            model.__dict__[_LARIMAR] = larimar
+            # Kept on the decoder, past nn.Module's registration, which would make each a part of the other. A table of
+            # decoders would never let one go: every Larimar holds its decoder.
+            vars(model)[_LARIMAR] = larimar
         return larimar
 
     def apply_to_model(
@@ -76,7 +74,7 @@ class LarimarRewriteExecutor:
             Whatever is raised, by whichever step, the model is as it was.
         """
         facts = facts_from(requests)
-        with unchanged_on_failure(model) if _is_new(model) else nullcontext():
+        with unchanged_on_failure(model) if _larimar_of(model) is None else nullcontext():
             edited = self.init_model(model, tok, hparams)
             if copy:
                 edited = copying.deepcopy(edited)
@@ -85,8 +83,8 @@ class LarimarRewriteExecutor:
         return edited, weights_copy
 
 
-def _is_new(model: PreTrainedModel) -> bool:
-    return not isinstance(model, LarimarForCausalLM) and _LARIMAR not in vars(model)
+def _larimar_of(model: PreTrainedModel) -> LarimarForCausalLM | None:
+    return model if isinstance(model, LarimarForCausalLM) else vars(model).get(_LARIMAR)
 
 
 _EXECUTOR = LarimarRewriteExecutor()

@@ -214,8 +214,9 @@ class EpisodicMemory(nn.Module):
             OSError: the journal, if one is open, could not be written; nothing is changed.
         """
         with self._lock:
-            if ids := tuple(self.edited_state.store.ids(facts)):
-                self.ledger.apply(Forget(ids))
+            store = self.edited_state.store
+            if rows := store.rows(facts):
+                self.ledger.apply(Forget(tuple(store.fact(row).id for row in rows)))
 
     def undo(self) -> None:
         """Put back the state before the last `write`, `forget` or `reset`, to the bit; see `Ledger.undo`."""

@@ -159,19 +159,19 @@ class FactStore:
         row = self.row(fact)
         return None if row is None else self.fact(row)
 
-    def ids(self, facts: Iterable[Fact | str | int]) -> list[int]:
-        """Ids of written facts, named by themselves, their prompts or ids.
+    def rows(self, facts: Iterable[Fact | str | int]) -> list[int]:
+        """The rows of facts, each named by itself, its prompt or its id.
 
         Raises:
             UnknownFact: one that is not written, or named twice.
         """
         found: dict[int, None] = {}
         for fact in facts:
-            known = self.find(fact)
-            if known is None or known.id in found:
+            row = self.row(fact)
+            if row is None or row in found:
                 name = fact.prompt if isinstance(fact, Fact) else fact
                 raise UnknownFact(f"cannot forget {name!r}: it is not written. facts() lists what is.")
-            found[known.id] = None
+            found[row] = None
         return list(found)
 
     def fact(self, row: int) -> Fact:

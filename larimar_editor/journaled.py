@@ -10,11 +10,11 @@ from larimar_editor.journal import Journal
 from larimar_editor.operations import Operation
 from larimar_editor.state import EditedState
 from larimar_editor.statefiles import (
+    Snapshot,
     has_state,
     hold,
-    journal_path,
-    load_state,
-    snapshot_bytes,
+    read_snapshot,
+    replayed,
     tensors_in_force,
     write_snapshot,
 )
@@ -77,16 +77,16 @@ class JournaledFolder:
         Raises:
             OSError: it could not be written; the folder has the state that it had, or this one.
         """
-        before = tensors_in_force(self.folder)
         try:
-            path = write_snapshot(state, self.folder, self.origin, journal=True)
-            journal = Journal(path)
+            files = write_snapshot(state, self.folder, self.origin, journal=True)
+            assert files.journal is not None, "asked for"
+            journal = Journal(files.journal)
         except BaseException:
-            if tensors_in_force(self.folder) != before:
+            if self._journal is not None and tensors_in_force(self.folder) != self._tensors:
                 self._close_journal()
             raise
         self._close_journal()
-        self._journal, self.state, self._snapshot_bytes = journal, state, snapshot_bytes(self.folder)
+        self._hold_to(state, files, journal)
 
     def close(self) -> None:
         """Let go of the folder, which keeps the state."""
@@ -97,14 +97,17 @@ class JournaledFolder:
         """None: the copy of a model has no journal, as two of them would tear it."""
 
     def _go_on(self, like: EditedState) -> None:
-        path = journal_path(self.folder)
-        if path is None:
-            self.snapshot(load_state(like, self.folder, self.origin))
+        state, files = read_snapshot(like, self.folder, self.origin)
+        if files.journal is None:
+            self.snapshot(state)
             return
-        if path.exists():
-            self._journal = Journal(path)  # cuts a torn last record, and says so
-        self.state = load_state(like, self.folder, self.origin)
-        self._snapshot_bytes = snapshot_bytes(self.folder)
+        if files.journal.exists():
+            self._journal = Journal(files.journal)  # cuts a torn last record, and says so
+        self._hold_to(replayed(state, files.journal), files, self._journal)
+
+    def _hold_to(self, state: EditedState, files: Snapshot, journal: Journal | None) -> None:
+        self._journal, self.state = journal, state
+        self._tensors, self._snapshot_bytes = files.tensors.name, files.tensors.stat().st_size
 
     def _close_journal(self) -> None:
         if self._journal is not None:

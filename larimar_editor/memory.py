@@ -120,13 +120,17 @@ class Memory:
     @property
     def nbytes(self) -> int:
         """Bytes of its tensors."""
-        return sum(getattr(self, name).nbytes for name in _TENSORS)
+        return sum(tensor.nbytes for tensor in self.tensors().values())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What is carried from update to update, by attribute."""
+        return {name: getattr(self, name) for name in _TENSORS}
 
     def to(self, device: torch.device | str) -> Memory:
         """The same memory on ``device``."""
         if self.M.device == torch.device(device):
             return self
-        moved: dict[str, Any] = {name: getattr(self, name).to(device) for name in _TENSORS}
+        moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in self.tensors().items()}
         return replace(self, **moved)
 
     def write(self, Z: Tensor, W: Tensor) -> Memory:
@@ -187,7 +191,7 @@ class Memory:
 
     def cleared(self) -> Memory:
         """The same memory with nothing written."""
-        zeros: dict[str, Any] = {name: torch.zeros_like(getattr(self, name)) for name in _TENSORS}
+        zeros: dict[str, Any] = {name: torch.zeros_like(tensor) for name, tensor in self.tensors().items()}
         return replace(self, **zeros, rows_written=0, updates=0)
 
     def refresh(self) -> Memory:

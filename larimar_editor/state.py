@@ -72,8 +72,7 @@ class EditedState:
         Raises:
             UnknownFact: one that is not written, or named twice; nothing is changed.
         """
-        rows = map(self.store.row, self.store.ids(facts))
-        return self._forget_rows([row for row in rows if row is not None])
+        return self._forget_rows(self.store.rows(facts))
 
     def _forget_rows(self, rows: list[int]) -> EditedState:
         if not rows:

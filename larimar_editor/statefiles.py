@@ -13,7 +13,7 @@ import re
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,16 @@ FORMAT_VERSION = 2
 
 _DESCRIPTION = "state.json"
 _NAME = re.compile(r"state-[0-9a-f]{32}\.safetensors|journal-[0-9a-f]{32}\.bin")
-_MEMORY = ("M", "key_covariance", "inverse", "moments")
 _COLUMNS = ("value", "weight", "scope")
 _FACT: dict[str, tuple[type, ...]] = {"prompt": (str,), "target_new": (str,), "id": (int,), "written_at": (int, float)}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The files of a state: its tensors, and its journal if it has one."""
+
+    tensors: Path
+    journal: Path | None
 
 
 def save_state(state: EditedState, folder: str | Path, origin: Mapping) -> None:
@@ -63,23 +70,36 @@ def load_state(like: EditedState, folder: str | Path, origin: Mapping) -> Edited
         FileNotFoundError: no state there.
         ValueError: a damaged state, one of a newer format, one of another origin, or one whose sizes are not those of ``like``.
     """
-    folder = Path(folder)
+    state, files = read_snapshot(like, Path(folder), origin)
+    return state if files.journal is None else replayed(state, files.journal)
+
+
+def read_snapshot(like: EditedState, folder: Path, origin: Mapping) -> tuple[EditedState, Snapshot]:
+    """The state in ``folder`` without what its journal has, and its files; otherwise as `load_state`."""
     description, tensors = _read(folder)
     _check_origin(description.get("origin"), origin, folder)
     try:
         state = _restored(like, description, tensors)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"the edited state in {folder} does not fit or is damaged: {error}") from error
-    path = _journal_of(description, folder)
-    if path is None:
-        return state
-    if not path.exists():
-        raise ValueError(f"the edited state in {folder} is damaged: its journal {path.name} is missing")
-    for number, done in enumerate(read_journal(path, like.memory.M.device)):
+    name = description.get("journal")
+    journal = None if name is None else folder / _inside(name, folder)
+    return state, Snapshot(folder / _inside(description["tensors"], folder), journal)
+
+
+def replayed(state: EditedState, journal: Path) -> EditedState:
+    """``state`` after the operations of its journal.
+
+    Raises:
+        ValueError: the journal is missing or damaged, or does not fit the state.
+    """
+    if not journal.exists():
+        raise ValueError(f"the edited state in {journal.parent} is damaged: its journal {journal.name} is missing")
+    for number, done in enumerate(read_journal(journal, state.memory.M.device)):
         try:
             state = done.applied_to(state)
         except (KeyError, TypeError, ValueError, RuntimeError, UnknownFact) as error:
-            raise ValueError(f"record {number} of {path} does not fit the state before it: {error}") from error
+            raise ValueError(f"record {number} of {journal} does not fit the state before it: {error}") from error
     return state
 
 
@@ -88,17 +108,8 @@ def has_state(folder: str | Path) -> bool:
     return (Path(folder) / _DESCRIPTION).exists()
 
 
-def journal_path(folder: Path) -> Path | None:
-    """Where the journal of the state in ``folder`` is; None where it has none.
-
-    Raises:
-        FileNotFoundError, ValueError: as `load_state`.
-    """
-    return _journal_of(_read(folder)[0], folder)
-
-
-def write_snapshot(state: EditedState, folder: Path, origin: Mapping, journal: bool) -> Path:
-    """Put a whole state into ``folder``, which `hold` holds; returns where its journal is, made empty if it is to have one.
+def write_snapshot(state: EditedState, folder: Path, origin: Mapping, journal: bool) -> Snapshot:
+    """Put a whole state into ``folder``, which `hold` holds, with an empty journal if it is to have one.
 
     Raises:
         OSError: it could not be written; what was in the folder is still there, or this is (see `tensors_in_force`).
@@ -132,11 +143,11 @@ def write_snapshot(state: EditedState, folder: Path, origin: Mapping, journal: b
         if _NAME.fullmatch(other.name) and other.name not in (tensors.name, log.name):
             with suppress(OSError):  # what is left over is left over until the next time
                 other.unlink()
-    return log
+    return Snapshot(tensors, log if journal else None)
 
 
 def _tensors(state: EditedState) -> dict[str, Tensor]:
-    tensors = {f"memory.{name}": getattr(state.memory, name) for name in _MEMORY}
+    tensors = {f"memory.{name}": tensor for name, tensor in state.memory.tensors().items()}
     tensors |= {"reference.rows": state.reference.rows, "reference.in_use": state.reference.in_use}
     if len(state.store):
         rows = torch.nonzero(state.store.alive).flatten()
@@ -146,13 +157,22 @@ def _tensors(state: EditedState) -> dict[str, Tensor]:
 
 def _read(folder: Path) -> tuple[dict, dict[str, Tensor]]:
     """Description and tensors; again where another process has saved meanwhile and removed what was being read."""
-    named = tensors_in_force(folder)
+    before = _stamp(folder)
     try:
         return _read_once(folder)
     except ValueError:
-        if tensors_in_force(folder) == named:
+        if _stamp(folder) == before:
             raise
     return _read(folder)
+
+
+def _stamp(folder: Path) -> tuple[int, int] | None:
+    """Another one once the description has been replaced."""
+    try:
+        found = (folder / _DESCRIPTION).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _read_once(folder: Path) -> tuple[dict, dict[str, Tensor]]:
@@ -194,7 +214,7 @@ def _restored(like: EditedState, description: Mapping, tensors: Mapping[str, Ten
     if len({fact.key for fact in facts}) < len(facts):
         raise ValueError("a prompt is written twice")
     held = _tensors(like)
-    for name in (*(f"memory.{name}" for name in _MEMORY), "reference.rows", "reference.in_use"):
+    for name in (*(f"memory.{name}" for name in like.memory.tensors()), "reference.rows", "reference.in_use"):
         _check(name, tensors[name], held[name].shape, held[name].dtype)
     sizes = {"value": like.memory.latent_size, "weight": like.memory.num_rows}
     columns = {}
@@ -205,7 +225,7 @@ def _restored(like: EditedState, description: Mapping, tensors: Mapping[str, Ten
     counts: dict[str, Any] = {name: _natural(name, description["memory"][name]) for name in ("rows_written", "updates")}
     if counts["rows_written"] != len(facts):
         raise ValueError(f"{counts['rows_written']} pairs are written for {len(facts)} facts")
-    moved: dict[str, Any] = {name: tensors[f"memory.{name}"].to(device) for name in _MEMORY}
+    moved: dict[str, Any] = {name: tensors[f"memory.{name}"].to(device) for name in like.memory.tensors()}
     memory = replace(like.memory, **moved, **counts)
     reference = like.reference.with_rows(tensors["reference.rows"].to(device), tensors["reference.in_use"])
     return EditedState(memory, reference, FactStore.restored(facts, columns, next_id))
@@ -245,11 +265,6 @@ def _check_origin(found: Mapping | None, wanted: Mapping, folder: Path) -> None:
         raise ValueError(f"the edited state in {folder} was made by another model or other settings: {'; '.join(other)}")
 
 
-def _journal_of(description: Mapping, folder: Path) -> Path | None:
-    name = description.get("journal")
-    return None if name is None else folder / _inside(name, folder)
-
-
 def _inside(name: object, folder: Path) -> str:
     """A file's name, if it is one of ours and so one that no path leads out of the folder by."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -277,11 +292,6 @@ def hold(folder: Path) -> FileLock:
     except Timeout:
         raise OSError(f"{folder} is in use: a model keeps its journal there, or is saving; take another folder") from None
     return lock
-
-
-def snapshot_bytes(folder: Path) -> int:
-    """Size of the state in ``folder`` without its journal, about."""
-    return (folder / str(tensors_in_force(folder))).stat().st_size
 
 
 def _sha256(description: Mapping) -> str:
