@@ -11,7 +11,7 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=["larimar_editor", "larimar_editor.*"]),
-    package_data={"larimar_editor": ["data/*", "checkpoints/*/*", "evaluation/*.yaml"]},
+    package_data={"larimar_editor": ["data/*", "checkpoints/*/*", "evaluation/tables/*.yaml"]},
     install_requires=[
         "torch>=2.6",
         "transformers>=5.0",

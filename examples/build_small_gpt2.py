@@ -12,7 +12,7 @@ import torch
 from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, Trainer, TrainingArguments
 
-from larimar_editor.data import SENTENCES, TRIVIA, read_sentences
+from larimar_editor.data.texts import SENTENCES, TRIVIA, read_sentences
 
 out = sys.argv[1]
 torch.manual_seed(0)

@@ -6,9 +6,9 @@ python examples/calibrate_scope.py [edits.json]
 import sys
 
 from larimar_editor import LarimarForCausalLM
-from larimar_editor.calibration import calibrate
 from larimar_editor.checkpoints import shipped
-from larimar_editor.data import load_edits
+from larimar_editor.data.edits import load_edits
+from larimar_editor.scope.calibration import calibrate
 
 model = LarimarForCausalLM.from_pretrained(shipped("llama-smollm2-135m"))
-print(calibrate(model.episodic.detector, load_edits(*sys.argv[1:2])))
+print(calibrate(model.detectors.current, load_edits(*sys.argv[1:2])))

@@ -8,8 +8,8 @@ import sys
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from larimar_editor import LarimarForCausalLM
-from larimar_editor.data import read_sentences
-from larimar_editor.fit import fit
+from larimar_editor.data.texts import read_sentences
+from larimar_editor.model.closed_form import fit
 
 name, text, out = sys.argv[1:]
 decoder = AutoModelForCausalLM.from_pretrained(name).eval()

@@ -1,14 +1,25 @@
 """Larimar: episodic memory for knowledge editing, as a method of EasyEdit.
 
-Importing this package makes ``import easyeditor`` work and registers ``alg_name: "LARIMAR"`` with it.
+Importing this package costs next to nothing: what it offers is loaded when it is first used. From then on ``import
+easyeditor`` works, with ``alg_name: "LARIMAR"`` among its methods, and transformers' ``AutoConfig`` and
+``AutoModelForCausalLM`` know Larimar's checkpoints.
 """
 
-from larimar_editor.configuration import LarimarConfig
-from larimar_editor.easyedit import install as _install
-from larimar_editor.editor import LarimarRewriteExecutor, apply_larimar_to_model
-from larimar_editor.facts import Fact, UnknownFact
-from larimar_editor.hparams import LarimarHyperParams
-from larimar_editor.modeling import LarimarForCausalLM, announced_prompts
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from larimar_editor.easyedit.installing import install as _install
+from larimar_editor.utils.hooks import after_import as _after_import
+
+if TYPE_CHECKING:
+    from larimar_editor.editor import LarimarRewriteExecutor, apply_larimar_to_model
+    from larimar_editor.hparams import LarimarHyperParams
+    from larimar_editor.model.configuration import LarimarConfig
+    from larimar_editor.model.larimar import LarimarForCausalLM
+    from larimar_editor.model.prompts import announced_prompts
+    from larimar_editor.state.facts import Fact, UnknownFact
 
 __version__ = "0.1.0"
 
@@ -23,4 +34,28 @@ __all__ = [
     "apply_larimar_to_model",
 ]
 
+_HOME = {
+    "Fact": "state.facts",
+    "LarimarConfig": "model.configuration",
+    "LarimarForCausalLM": "model.larimar",
+    "LarimarHyperParams": "hparams",
+    "LarimarRewriteExecutor": "editor",
+    "UnknownFact": "state.facts",
+    "announced_prompts": "model.prompts",
+    "apply_larimar_to_model": "editor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))
+
+
 _install()
+_after_import("transformers.models.auto.modeling_auto", f"{__name__}.model.larimar")

@@ -13,15 +13,14 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.checkpoints import shipped
-from larimar_editor.facts import facts_from
 from larimar_editor.hparams import LarimarHyperParams
-from larimar_editor.modeling import LarimarForCausalLM
-from larimar_editor.restoring import unchanged_on_failure
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.restoring import unchanged_on_failure
 
 # Name, in the model's parameters, of what an editor copies back to undo an edit.
-STATE_PARAMETER = "episodic.state_register.version"
+STATE_PARAMETER = "state_register.version"
 
-_LARIMAR = "_larimar"
+_LARIMAR, _MADE_WITH = "_larimar", "_made_with"
 
 
 class LarimarRewriteExecutor:
@@ -30,14 +29,24 @@ class LarimarRewriteExecutor:
     def init_model(self, model: PreTrainedModel, tok: PreTrainedTokenizerBase, params: LarimarHyperParams) -> LarimarForCausalLM:
         """The Larimar around ``model``: itself when it is one, else made from the checkpoint, once per model.
 
+        A decoder whose Larimar was made with other settings gets a new one while that holds no facts.
+
         Raises:
             FileNotFoundError: no checkpoint for the decoder.
-            ValueError: a damaged checkpoint or one for another decoder.
+            ValueError: a damaged checkpoint or one for another decoder; or other settings, which are named, than those of the
+                Larimar that is given, or that holds facts already.
         """
         larimar = _larimar_of(model)
-        if larimar is None:
-            folder = str(params.larimar_checkpoint or shipped(params.model_name))
-            larimar = LarimarForCausalLM.from_pretrained(folder, decoder=model, tokenizer=tok, **params.config_overrides())
+        changed = {} if larimar is None else _other_settings(larimar, params)
+        if larimar is not None and changed and (larimar is model or not larimar.is_empty()):
+            said = ", ".join(f"{name}: {was!r} in place of {wanted!r}" for name, (was, wanted) in changed.items())
+            held = f"holds {len(larimar.facts())} facts and has"
+            raise ValueError(f"the model {held} {said}; edit with the settings it was made with, or load it anew with these")
+        if larimar is None or changed:
+            settings = params.config_overrides()
+            folder = params.larimar_checkpoint or shipped(params.model_name)
+            larimar = LarimarForCausalLM.from_pretrained(folder, decoder=model, tokenizer=tok, **settings)
+            vars(larimar)[_MADE_WITH] = {"larimar_checkpoint": params.larimar_checkpoint} | settings
             # Kept on the decoder, past nn.Module's registration, which would make each a part of the other. A table of
             # decoders would never let one go: every Larimar holds its decoder.
             vars(model)[_LARIMAR] = larimar
@@ -60,7 +69,7 @@ class LarimarRewriteExecutor:
             model: the decoder, or the Larimar of an earlier edit.
             tok: the decoder's tokenizer.
             requests: mappings with ``prompt`` and ``target_new``.
-            hparams: settings; read when the Larimar is made.
+            hparams: settings; the same at every edit while facts are written.
             copy: edit a copy and leave ``model`` alone.
             return_orig_weights: also return what undoes the edit.
             keep_original_weight: accepted for EasyEdit's sake; the decoder's weights never change.
@@ -70,21 +79,33 @@ class LarimarRewriteExecutor:
             restores the state before the edit to the bit.
 
         Raises:
-            ValueError: bad requests.
+            ValueError: bad requests, or other settings than those that the written facts were written with.
             Whatever is raised, by whichever step, the model is as it was.
         """
-        facts = facts_from(requests)
         with unchanged_on_failure(model) if _larimar_of(model) is None else nullcontext():
             edited = self.init_model(model, tok, hparams)
             if copy:
                 edited = copying.deepcopy(edited)
-            weights_copy = {STATE_PARAMETER: edited.episodic.undo_token()} if return_orig_weights else {}
-            edited.write(facts)
+            weights_copy = {STATE_PARAMETER: edited.undo_token()} if return_orig_weights else {}
+            edited.write(requests)
         return edited, weights_copy
 
 
 def _larimar_of(model: PreTrainedModel) -> LarimarForCausalLM | None:
     return model if isinstance(model, LarimarForCausalLM) else vars(model).get(_LARIMAR)
+
+
+def _other_settings(larimar: LarimarForCausalLM, params: LarimarHyperParams) -> dict[str, tuple]:
+    """Settings that ``params`` wants otherwise than ``larimar`` has them: what it has, and what is wanted."""
+    wanted = params.config_overrides()
+    other = {name: (getattr(larimar.config, name), value) for name, value in wanted.items()}
+    other = {name: (was, value) for name, (was, value) in other.items() if was != value}
+    made_with = vars(larimar).get(_MADE_WITH)
+    if made_with is None:  # loaded by its owner, who chose the rest
+        return other
+    given = {"larimar_checkpoint": params.larimar_checkpoint} | wanted
+    left = {name: (value, given.get(name)) for name, value in made_with.items() if given.get(name) != value}
+    return left | other
 
 
 _EXECUTOR = LarimarRewriteExecutor()

@@ -2,158 +2,149 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import yaml
 
-from larimar_editor.checking import flag, text, whole
-from larimar_editor.configuration import LarimarConfig
+from larimar_editor.checkpoints import shipped
+from larimar_editor.model.settings import FIT_KEY_GAIN, FIT_VALUE_GAIN, LarimarSettings
+from larimar_editor.utils.settings import build, check, described, setting
 
+_PACKAGE = Path(__file__).parent
+# In an installed package, and in a checkout.
+FOLDERS = (_PACKAGE / "hparams_files", _PACKAGE.parent / "hparams")
 
-class HyperParamsFile:
-    """Reading of hyperparameter files, with EasyEdit's method names.
+_TYPES = get_type_hints(LarimarSettings)
+_EDITABLE = [each for each in fields(LarimarSettings) if each.metadata.get("edit")]
 
-    Where EasyEdit is used, its own ``HyperParams`` becomes a second base of the class below.
-    """
+if TYPE_CHECKING:
+
+    class _Overrides:
+        """The checkpoint's settings that a file may change; None leaves the checkpoint's own."""
+else:
+    _Overrides = make_dataclass(
+        "_Overrides",
+        [(each.name, _TYPES[each.name] | None, field(default=None, metadata=each.metadata)) for each in _EDITABLE],
+        kw_only=True,
+    )
 
 
 @dataclass
-class LarimarHyperParams(HyperParamsFile):
-    """Hyperparameters of ``alg_name: "LARIMAR"``.
+class LarimarHyperParams(_Overrides):
+    """Hyperparameters of ``alg_name: "LARIMAR"``: EasyEdit's own keys, and the settings of a checkpoint that are to be changed.
 
-    Attributes:
-        alg_name: "LARIMAR".
-        model_name: the decoder as EasyEdit loads it: a Hugging Face name, a folder, or an embedded model
-            (``llama-smollm2-135m``).
-        device: "cpu", or the index of a CUDA device.
-        larimar_checkpoint: folder of the Larimar checkpoint; None takes the one that ships for the decoder.
-        memory_rows: K, or None for the checkpoint's; so for all that follow.
-        addressing: "gaussian" or "pseudoinverse".
-        addressing_alpha: width of the Gaussian.
-        reference: "prompts", "random" or "prior".
-        key_encoding: "scope" or "latent".
-        key_gain, value_gain: factors on what a readout adds to the mean key and the mean value, 0 or more.
-        sigma_w: standard deviation of sampled reading weights, >= 0.
-        observation_noise: standard deviation of xi, >= 0.
-        readout_norm: rescale readouts to the norm of an encoding.
-        scope: "external", "internal" or "none".
-        scope_threshold: score from which a prompt is in scope.
-        scope_index: "exact" or "faiss".
-        merge_adapters: whether to keep a second copy of the adapted weights, for speed.
-        scope_sees_target: let the detector see prompt and candidate answer, as published numbers did. It shows the
-            answer to the detector; off by default.
-        max_length: tokens EasyEdit's evaluation keeps.
-        batch_size: requests per `batch_edit` step; EasyEdit's single edits want 1.
-        model_parallel: spread the decoder over devices.
-        fp16: load the decoder in half precision.
+    The latter are those of `larimar_editor.model.settings.LarimarSettings` that are marked ``edit``; None, the default, is the
+    checkpoint's own value.
+
+    Raises:
+        ValueError: a value of another type or out of its range, with its name.
     """
 
-    alg_name: str
-    model_name: str
-    device: int | str = "cpu"
-    larimar_checkpoint: str | None = None
-    memory_rows: int | None = None
-    addressing: str | None = None
-    addressing_alpha: float | None = None
-    reference: str | None = None
-    key_encoding: str | None = None
-    key_gain: float | None = None
-    value_gain: float | None = None
-    sigma_w: float | None = None
-    observation_noise: float | None = None
-    readout_norm: bool | None = None
-    scope: str | None = None
-    scope_threshold: float | None = None
-    scope_index: str | None = None
-    merge_adapters: bool | None = None
-    scope_sees_target: bool = False
-    max_length: int = 40
-    batch_size: int = 1
-    model_parallel: bool = False
-    fp16: bool = False
+    alg_name: str = setting(help="LARIMAR")
+    model_name: str = setting(help="the decoder: a Hugging Face name, a folder, or an embedded model, which needs no model hub")
+    device: int | str = setting("cpu", "cpu, or the index of a CUDA device", at_least=0)
+    model_parallel: bool = setting(False, "spread the decoder over all devices")
+    fp16: bool = setting(False, "load the decoder in half precision; the memory stays in float32 and float64")
+    larimar_checkpoint: str | None = setting(
+        None, "folder or name of a Larimar checkpoint; null: the one that ships for the decoder"
+    )
+    max_length: int = setting(40, "tokens that EasyEdit's evaluation keeps of a prompt", at_least=1)
+    batch_size: int = setting(1, "requests per batch_edit step; EasyEdit's single edits want 1", at_least=1)
+    evaluation_type: str | None = setting(None, "EasyEdit's: LLM-judge, generate-text, or null for teacher-forced scores")
+    api_key: str | None = setting(None, "EasyEdit's: of the judge of LLM-judge; null: exact match")
+    use_chat_template: bool | None = setting(None, "EasyEdit's: put the decoder's chat template around a prompt")
+    seed: int | None = setting(None, "EasyEdit's")
+    results_dir: str | None = setting(None, "EasyEdit's")
+    save_path: str | None = setting(None, "EasyEdit's")
+    quantization_bit: int | None = setting(None, "EasyEdit's: load the decoder in so many bits")
+    double_quant: bool | None = setting(None, "EasyEdit's")
+    quant_type: str | None = setting(None, "EasyEdit's")
+    scope_sees_target: bool = setting(
+        False, "show the detector prompt and candidate answer, as published numbers did; not a fair test"
+    )
 
     def __post_init__(self):
         if self.alg_name != "LARIMAR":
             raise ValueError(f"alg_name must be LARIMAR, got {self.alg_name!r}")
-        if not text("model_name", self.model_name):
+        check(self)
+        if not self.model_name:
             raise ValueError("model_name must not be empty")
-        if not isinstance(self.device, str):
-            whole("device", self.device, least=0)
-        if self.larimar_checkpoint is not None:
-            text("larimar_checkpoint", self.larimar_checkpoint)
-        for name in ("scope_sees_target", "model_parallel", "fp16"):
-            flag(name, getattr(self, name))
-        for name in ("max_length", "batch_size"):
-            whole(name, getattr(self, name), least=1)
-        self.config_overrides()  # a bad setting is refused here, at the door
 
-    def config_overrides(self) -> dict:
-        """Settings of `LarimarConfig` that these hyperparameters change.
-
-        Raises:
-            ValueError: a value out of its range, with its name.
-        """
-        changed = {k: v for k, v in asdict(self).items() if k in LarimarConfig.settings() and v is not None}
-        LarimarConfig(**changed)
-        return changed
+    def config_overrides(self) -> dict[str, Any]:
+        """Settings of the checkpoint that these hyperparameters change."""
+        return {each.name: value for each in _EDITABLE if (value := getattr(self, each.name)) is not None}
 
     @classmethod
-    def from_hparams(cls, hparams_name_or_path: str) -> LarimarHyperParams:
+    def from_hparams(cls, hparams_name_or_path: str | Path) -> LarimarHyperParams:
         """From a YAML file, with or without its ending.
 
+        Args:
+            hparams_name_or_path: a path, or the name of a file that ships, such as ``LARIMAR/smollm2-135m``.
+
         Raises:
-            FileNotFoundError: no such file.
-            ValueError: an unknown or missing key, or a value out of range; the message names file and key.
+            FileNotFoundError: no such file; the message names those that ship.
+            ValueError: an unknown or missing key, or a value out of its range; the message names file and key.
         """
-        path = Path(hparams_name_or_path)
-        if path.suffix not in (".yaml", ".yml"):
-            path = path.with_name(path.name + ".yaml")
-        if not path.exists():
-            raise FileNotFoundError(f"no hparams file {path}")
+        path = find_hparams(hparams_name_or_path)
         try:
             values = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no text, or a date that is none
             raise ValueError(f"{path} is not YAML: {error}") from error
-        return cls._from_values(values, path)
+        return build(cls, values, str(path))
 
     @classmethod
-    def from_json(cls, fpath: str) -> LarimarHyperParams:
+    def from_json(cls, fpath: str | Path) -> LarimarHyperParams:
         """From a JSON file; errors as `from_hparams`."""
-        return cls._from_values(json.loads(Path(fpath).read_text(encoding="utf-8")), Path(fpath))
+        return build(cls, json.loads(Path(fpath).read_text(encoding="utf-8")), str(fpath))
 
-    @classmethod
-    def _from_values(cls, values, path: Path) -> LarimarHyperParams:
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} must hold keys and values")
-        known = {field.name: field for field in fields(cls)}
-        for key in values:
-            if key not in known:
-                close = difflib.get_close_matches(key, known, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else f"; known keys: {', '.join(known)}"
-                raise ValueError(f"{path}: unknown key {key!r}{hint}")
-        for name, field in known.items():
-            if field.default is MISSING and name not in values:
-                raise ValueError(f"{path}: the key {name!r} is missing")
-        try:
-            read: dict[str, Any] = {key: _number(value, known[key].type) for key, value in values.items()}
-            return cls(**read)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}: {error}") from error
-
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """Keys and values."""
         return asdict(self)
 
+    def to_yaml(self, title: str) -> str:
+        """A YAML file of every key with its meaning.
 
-def _number(value: object, kind: object) -> object:
-    """YAML reads 1e-3 as text; a number is wanted where the field is one."""
-    if isinstance(value, str) and "str" not in str(kind):
+        Keys that are left to the checkpoint are commented out, and show its value where it ships, else that of what
+        `larimar-editor fit` makes.
+
+        Args:
+            title: first line.
+        """
+        of_checkpoint = {each.name: each.default for each in _EDITABLE} | self._of_checkpoint()
+        own = ["# EasyEdit's keys."]
+        changed = ["# Settings of the checkpoint. What is commented out is its own; take out the # to change it."]
+        for name, wanted, default, meaning in described(type(self)):
+            value = getattr(self, name)
+            left = value is None and (default is None or name in of_checkpoint)
+            line = f"{'# ' * left}{name}: {json.dumps(of_checkpoint.get(name) if left else value)}"
+            in_range = f" ({wanted})" if "number" in wanted or "one of" in wanted else ""
+            (changed if name in of_checkpoint else own).append(f"{line:<34}  # {meaning}{in_range}")
+        return "\n".join([f"# {title}", "", *own, "", *changed]) + "\n"
+
+    def _of_checkpoint(self) -> dict[str, Any]:
         try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
+            folder = shipped(self.model_name)
+        except FileNotFoundError:
+            return {"key_gain": FIT_KEY_GAIN, "value_gain": FIT_VALUE_GAIN}
+        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return {each.name: values[each.name] for each in _EDITABLE if each.name in values}
+
+
+def find_hparams(name_or_path: str | Path) -> Path:
+    """The file of that path or, where there is none, of that name among those that ship; the ending may be left out.
+
+    Raises:
+        FileNotFoundError: neither; the message names those of its method that ship.
+    """
+    given = Path(name_or_path)
+    if given.suffix not in (".yaml", ".yml"):
+        given = given.with_name(given.name + ".yaml")
+    shipped = given.relative_to("hparams") if given.parts[:1] == ("hparams",) else given
+    for path in (given, *(folder / shipped for folder in FOLDERS)):
+        if path.exists():
+            return path
+    ships = sorted({f"{path.parent.name}/{path.stem}" for folder in FOLDERS for path in folder.glob("LARIMAR/*.yaml")})
+    raise FileNotFoundError(f"no hparams file {given}; there ship {', '.join(ships)}")

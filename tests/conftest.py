@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from functools import cache
 
@@ -11,12 +10,14 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from larimar_editor.embedded import DECODER, SENTENCE_ENCODER, resolve
-from larimar_editor.fit import fit
-from larimar_editor.modeling import LarimarForCausalLM
-from larimar_editor.scope import ExternalScopeDetector
+from larimar_editor.checkpoints import shipped
+from larimar_editor.model.closed_form import fit
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.scoping import ScopeDetectors
+from larimar_editor.pretrained.embedded import DECODER, SENTENCE_ENCODER, resolve
 
 SENTENCES = [
     f"{subject} {verb} {thing}."
@@ -65,30 +66,30 @@ def tiny(tokenizer) -> LarimarForCausalLM:
 
 def make_tiny(tokenizer, **settings) -> LarimarForCausalLM:
     decoder = tiny_llama(len(tokenizer))
-    return share_sentence_encoder(
-        fit(
-            decoder,
-            tokenizer,
-            SENTENCES,
-            name="tiny",
-            code_size=24,
-            memory_slots=2,
-            progress=False,
-            **({"memory_rows": 8, "scope_threshold": 0.7} | settings),
-        )
+    return fit(
+        decoder,
+        tokenizer,
+        SENTENCES,
+        name="tiny",
+        code_size=24,
+        memory_slots=2,
+        progress=False,
+        sentence_encoder=sentence_encoder(),
+        **({"memory_rows": 8, "scope_threshold": 0.7} | settings),
     )
 
 
 @cache
-def _sentence_encoder() -> ExternalScopeDetector:
-    return ExternalScopeDetector(resolve(SENTENCE_ENCODER), 0.0)
+def sentence_encoder() -> SentenceTransformer:
+    """Loading it takes seconds; one serves all models of a test run."""
+    return SentenceTransformer(resolve(SENTENCE_ENCODER), device="cpu")
 
 
 def share_sentence_encoder(model: LarimarForCausalLM) -> LarimarForCausalLM:
-    """Loading it takes seconds; one serves all models of a test run, each with its own threshold."""
-    detector = copy.copy(_sentence_encoder())
-    detector.threshold = model.config.scope_threshold
-    model.episodic._sentence_encoder = detector
+    """For models that are made elsewhere."""
+    weights = model.detectors.weights
+    model.detectors = ScopeDetectors(model.config, model.queries, sentence_encoder())
+    model.detectors.weights = weights
     return model
 
 
@@ -101,11 +102,11 @@ def decoder():
 @pytest.fixture
 def larimar(decoder, tokenizer) -> LarimarForCausalLM:
     """The shipped Larimar over the embedded decoder, with nothing written."""
-    from larimar_editor.checkpoints import shipped
-
-    model = LarimarForCausalLM.from_pretrained(shipped(DECODER), decoder=decoder, tokenizer=tokenizer)
+    model = LarimarForCausalLM.from_pretrained(
+        shipped(DECODER), decoder=decoder, tokenizer=tokenizer, sentence_encoder=sentence_encoder()
+    )
     model.tokenizer.padding_side = "left"
-    return share_sentence_encoder(model)
+    return model
 
 
 def encode(tokenizer, texts, side="left"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from larimar_editor.addressing import Reference
-from larimar_editor.facts import Fact, FactStore
-from larimar_editor.memory import Memory
-from larimar_editor.operations import Write
-from larimar_editor.state import EditedState
+from larimar_editor.memory.addressing import Reference
+from larimar_editor.memory.memory import Memory
+from larimar_editor.state.edited import EditedState
+from larimar_editor.state.facts import Fact, FactStore
+from larimar_editor.state.operations import Write
 
 ROWS, LATENT, KEY, SCOPE = 6, 5, 7, 3
 ORIGIN = {"checkpoint": "a test's", "alpha": "0.001"}
@@ -30,6 +30,16 @@ def write(*numbers: int, text: str = "") -> Write:
 
 def written(count: int = 4, rows: int = ROWS, text: str = "") -> EditedState:
     return write(*range(count), text=text).applied_to(blank(rows))
+
+
+def put(state: EditedState, facts, values, keys, scope, written_at: float = 0.0) -> EditedState:
+    """The state with facts written."""
+    return Write(tuple(facts), values, keys, scope, written_at).applied_to(state)
+
+
+def less(state: EditedState, *names) -> EditedState:
+    """The state with facts forgotten, by prompt, id or themselves."""
+    return state.without(state.store.rows(names))
 
 
 def same(a: EditedState, b: EditedState) -> bool:

@@ -1,15 +1,18 @@
 """Files that people write: hyperparameters and edits. What is wrong in them is named."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from larimar_editor import LarimarHyperParams
 from larimar_editor.checkpoints import shipped
-from larimar_editor.data import load_edits
-from larimar_editor.embedded import resolve
+from larimar_editor.cli import app
+from larimar_editor.data.edits import load_edits
+from larimar_editor.pretrained.embedded import resolve
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "hparams" / "LARIMAR").glob("*.yaml"))
@@ -19,10 +22,31 @@ FILES = sorted((ROOT / "hparams" / "LARIMAR").glob("*.yaml"))
 def test_every_shipped_file_loads_and_documents_every_key(path):
     hparams = LarimarHyperParams.from_hparams(str(path.with_suffix("")))
     assert hparams.alg_name == "LARIMAR" and hparams == LarimarHyperParams.from_hparams(str(path))
-    lines = path.read_text().splitlines()
-    for key in hparams.to_dict():
-        line = next(line for line in lines if line.removeprefix("# ").startswith(f"{key}:"))
-        assert "#" in line.removeprefix("# ") or key == "alg_name", f"{key} has no comment"
+    text = path.read_text()
+    assert text == hparams.to_yaml(text.split("\n")[0].removeprefix("# ")), "`larimar-editor data hparams FILE` writes it anew"
+    uncommented = yaml.safe_load("\n".join(re.sub(r"^# (\w+: )", r"\1", line) for line in text.splitlines()))
+    assert uncommented.keys() == hparams.to_dict().keys()
+    assert LarimarHyperParams(**uncommented).model_name == hparams.model_name, "what is shown may be set"
+
+
+def test_the_documentation_of_settings_is_what_is_declared():
+    done = CliRunner().invoke(app, ["data", "settings"])
+    assert done.stdout == (ROOT / "docs" / "settings.md").read_text(), "`larimar-editor data settings > docs/settings.md`"
+
+
+@pytest.mark.parametrize("name", ["LARIMAR/smollm2-135m", "hparams/LARIMAR/smollm2-135m", "LARIMAR/smollm2-135m.yaml"])
+def test_a_file_that_ships_is_found_from_any_folder(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert LarimarHyperParams.from_hparams(name).model_name == "llama-smollm2-135m"
+    (tmp_path / "LARIMAR").mkdir()
+    (tmp_path / "LARIMAR" / "smollm2-135m.yaml").write_text("alg_name: LARIMAR\nmodel_name: mine\n")
+    assert LarimarHyperParams.from_hparams("LARIMAR/smollm2-135m").model_name == "mine", "one's own comes first"
+
+
+def test_easyedits_own_keys_are_accepted():
+    given = {"evaluation_type": "LLM-judge", "api_key": "k", "seed": 3, "use_chat_template": True, "results_dir": "r"}
+    hparams = LarimarHyperParams(alg_name="LARIMAR", model_name="m", **given)
+    assert {name: getattr(hparams, name) for name in given} == given and not hparams.config_overrides()
 
 
 def test_the_models_that_were_promised_have_a_file():
@@ -35,7 +59,7 @@ def test_the_models_that_were_promised_have_a_file():
     ("change", "message"),
     [
         ({"memory_row": 3}, "unknown key 'memory_row'; did you mean 'memory_rows'"),
-        ({"colour": 3}, "unknown key 'colour'; known keys: alg_name"),
+        ({"colour": 3}, "unknown key 'colour'; known keys: .*alg_name"),
         ({"model_name": None}, "the key 'model_name' is missing"),
         ({"alg_name": "ROME"}, "alg_name must be LARIMAR"),
         ({"memory_rows": 0}, "memory_rows must be a whole number of at least 1"),

@@ -12,18 +12,19 @@ import yaml
 from conftest import FACTS, UNRELATED, encode, make_tiny
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.torch import save_file
-from states import ORIGIN, blank, same, write, written
+from safetensors.torch import load_file, save_file
+from states import ORIGIN, blank, less, put, same, write, written
 from torch.nn import functional as F
 
 from larimar_editor import LarimarHyperParams, UnknownFact
-from larimar_editor.addressing import Reference, gaussian_weights, pseudoinverse_weights
-from larimar_editor.facts import Fact, FactStore
-from larimar_editor.lookup import exact
-from larimar_editor.memory import Memory
-from larimar_editor.scope import ExternalScopeDetector, decide, sentences
-from larimar_editor.state import EditedState
-from larimar_editor.statefiles import _sha256, _sha256_of, load_state, save_state
+from larimar_editor.memory.addressing import Reference, gaussian_weights, pseudoinverse_weights
+from larimar_editor.memory.memory import Memory
+from larimar_editor.scope.detectors import ExternalScopeDetector, decide
+from larimar_editor.scope.nearest import exact
+from larimar_editor.state.edited import EditedState
+from larimar_editor.state.facts import Fact, FactStore
+from larimar_editor.state.files import _sha256, _sha256_of, load_state, save_state
+from larimar_editor.utils.text import sentences
 
 # Inputs of each fuzz test; `make soak` has 10,000.
 FUZZ = int(os.environ.get("LARIMAR_FUZZ", 300))
@@ -87,7 +88,7 @@ words = st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=6), min_si
 @given(query=words, more=st.lists(words, max_size=3), prompts=st.lists(words, min_size=1, max_size=6), seed=st.integers(0, 99))
 def test_more_sentences_or_prompts_never_lower_a_score_and_order_does_not_matter(query, more, prompts, seed):
     def decided(text, written):
-        return decide(Letters, [text], exact(Letters.similarity, Letters.embed(written)))
+        return decide(Letters, [text], exact(Letters.similarity, Letters.embed(written)), Letters.threshold)
 
     alone = decided(query, prompts)
     assert alone.in_scope.item() == (alone.score.item() >= Letters.threshold) and alone.sentence == [query]
@@ -137,13 +138,13 @@ def test_any_edits_leave_the_solution_of_what_is_written(steps, rows, addressing
     for kind, number in steps:
         if kind == "forget":
             if f"p{number}" in expected:
-                state = state.forget([f"p{number}"])
+                state = less(state, f"p{number}")
                 del expected[f"p{number}"]
             continue
         key = numbers(1, 7, seed=0 if kind != "write" else number)
         key = key + 1e-7 * numbers(1, 7, seed=number) if kind == "near" else key
         fact = Fact(f"p{number}", f"{kind} {number}")
-        state = state.write([fact], numbers(1, 5, seed=50 + number), key, key)
+        state = put(state, [fact], numbers(1, 5, seed=50 + number), key, key)
         expected[f"p{number}"] = fact.target_new
     assert {fact.prompt: fact.target_new for fact in state.store.facts()} == expected
     assert state.memory.rows_written == len(expected)
@@ -167,7 +168,7 @@ def test_equal_prompts_among_many_and_one_row_read_their_mean():
     for rows in (1, 4):
         state = EditedState(Memory.empty(rows, 5), Reference.from_prompts(rows, 7), FactStore())
         key, values = numbers(1, 7, seed=1).expand(50, 7), numbers(50, 5, seed=2)
-        state = state.write([Fact(f"p{i}", "t") for i in range(50)], values, key, key)
+        state = put(state, [Fact(f"p{i}", "t") for i in range(50)], values, key, key)
         read = state.memory.read(state.reference.weights(key[:1]))
         torch.testing.assert_close(read[0].double(), values.mean(dim=0), atol=1e-5, rtol=0)
 
@@ -242,7 +243,7 @@ def edited(tokenizer):
 
 
 @fuzz
-@pytest.mark.filterwarnings("ignore::larimar_editor.states.TruncationWarning")
+@pytest.mark.filterwarnings("ignore::larimar_editor.utils.text.TruncationWarning")
 @given(given_requests=requests | junk, forgotten=st.lists(texts | st.integers(-3, 5), max_size=2))
 def test_any_requests_are_written_whole_or_refused_whole(given_requests, forgotten, edited):
     state = edited.edited_state
@@ -300,8 +301,6 @@ def changed(folder, change):
         else:
             description[key] = value if not hasattr(value, "isoformat") else value.isoformat()
     else:
-        from safetensors.torch import load_file
-
         tensors = load_file(path)
         save_file(_other(tensors, *rest), path)
         description["tensors_sha256"] = _sha256_of(path)
@@ -336,5 +335,5 @@ def test_any_state_folder_loads_whole_or_is_refused_by_name(change, tmp_path_fac
         return
     if change[0] == "bytes":
         assert same(loaded, written()), "nothing that is not what was written"
-    after = write(17).applied_to(loaded).forget([fact.id for fact in loaded.store.facts()])
+    after = less(write(17).applied_to(loaded), *(fact.id for fact in loaded.store.facts()))
     assert [fact.target_new for fact in after.store.facts()] == ["target 17"] and torch.isfinite(after.memory.M).all()

@@ -9,16 +9,16 @@ import pytest
 import torch
 from conftest import FACTS, make_tiny
 from crashes import killed
-from states import ORIGIN, blank, same, write, written
+from states import ORIGIN, blank, less, put, same, write, written
 
-from larimar_editor.addressing import Reference
-from larimar_editor.facts import Fact, FactStore
-from larimar_editor.journaled import JournaledFolder
-from larimar_editor.memory import Memory
-from larimar_editor.state import EditedState
-from larimar_editor.statefiles import load_state, save_state
+from larimar_editor.memory.addressing import Reference
+from larimar_editor.memory.memory import Memory
+from larimar_editor.state.edited import EditedState
+from larimar_editor.state.facts import Fact, FactStore
+from larimar_editor.state.files import load_state, save_state
+from larimar_editor.state.journaled_folder import JournaledFolder
 
-pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore::larimar_editor.journal.TornRecordWarning")]
+pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore::larimar_editor.state.journal.TornRecordWarning")]
 
 UPDATES = 100_000
 
@@ -62,10 +62,10 @@ def test_an_edited_state_after_100_000_edits_is_the_solution_of_what_is_written(
         name = int(torch.randint(64, (), generator=generator))
         prompt = f"prompt {name}"
         if state.store.row(prompt) is not None and torch.rand((), generator=generator) < 0.5:
-            state = state.forget([prompt])
+            state = less(state, prompt)
         else:
             key = centres[name % 12] + 0.3 * torch.randn(24, generator=torch.Generator().manual_seed(name))
-            state = state.write([Fact(prompt, f"target {number}")], draw(1, 16), key[None], key[None])
+            state = put(state, [Fact(prompt, f"target {number}")], draw(1, 16), key[None], key[None])
         if number % 10_000 == 9_999:
             weights, values = (state.store.column(column)[state.store.alive] for column in ("weight", "value"))
             early = state if not errors else early
@@ -84,7 +84,7 @@ def cost_of_an_edit(state):
     for number in range(40):
         key = torch.randn(1, 24, generator=torch.Generator().manual_seed(number))
         began = time.perf_counter()
-        state = state.write([Fact(f"timed {number}", "target")], key[:, :16], key, key).forget([f"timed {number}"])
+        state = less(put(state, [Fact(f"timed {number}", "target")], key[:, :16], key, key), f"timed {number}")
         spent.append(time.perf_counter() - began)
     return statistics.median(spent)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from larimar_editor.machine import synchronise
+from larimar_editor.utils.device import synchronise
 
 
 def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:

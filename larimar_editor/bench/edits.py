@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from larimar_editor.bench.clock import seconds_of, summary, timed
-from larimar_editor.evaluation.keeping import kept
-from larimar_editor.modeling import LarimarForCausalLM
-from larimar_editor.state import EditedState
-from larimar_editor.training.relations import Names, RephrasedFacts, read_relations
+from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
+from larimar_editor.evaluation.harness.keeping import kept
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.state.operations import Write
 
 
 def requests(count: int, seed: int = 0) -> list[dict]:
@@ -47,8 +47,8 @@ def one_by_one(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
 
 def _encode(model: LarimarForCausalLM, fact: Mapping) -> None:
     """The network passes of an edit: the fact's latent, and the prompt's key, which is its scope embedding too."""
-    model.episodic.encoder.encode([f"{fact['prompt']} {fact['target_new']}"])
-    model.episodic._keys([fact["prompt"]])
+    model.latent_encoder.encode([f"{fact['prompt']} {fact['target_new']}"])
+    model.memory_keys([fact["prompt"]])
 
 
 def _shares(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict[str, float]:
@@ -57,11 +57,10 @@ def _shares(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict[str, fl
     key: list[float] = []
     update: list[float] = []
     whole: list[float] = []
-    episodic = model.episodic
     with (
-        timed(episodic.encoder, "encode", latent),
-        timed(episodic, "_keys", key),
-        timed(EditedState, "write", update),
+        timed(model.latent_encoder, "encode", latent),
+        timed(model, "memory_keys", key),
+        timed(Write, "applied_to", update),
         timed(model, "write", whole),
     ):
         for fact in facts:

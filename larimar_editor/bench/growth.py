@@ -8,11 +8,12 @@ from functools import partial
 import torch
 from torch.nn import functional as F
 
-from larimar_editor.addressing import Reference
 from larimar_editor.bench.clock import seconds_of, summary
-from larimar_editor.facts import Fact, FactStore
-from larimar_editor.memory import Memory
-from larimar_editor.state import EditedState
+from larimar_editor.memory.addressing import Reference
+from larimar_editor.memory.memory import Memory
+from larimar_editor.state.edited import EditedState
+from larimar_editor.state.facts import Fact, FactStore
+from larimar_editor.state.operations import Write
 
 EDITS = 40
 
@@ -42,7 +43,7 @@ def _filled(rows: int, count: int, latent_size: int, key_size: int) -> EditedSta
     state = EditedState(Memory.empty(rows, latent_size), Reference.from_prompts(rows, key_size), FactStore())
     block = 4096
     for start in range(0, count, block):
-        state = state.write(*_facts(start, min(block, count - start), latent_size, key_size))
+        state = _facts(start, min(block, count - start), latent_size, key_size).applied_to(state)
     return state
 
 
@@ -50,14 +51,15 @@ def _further(state: EditedState, latent_size: int, key_size: int) -> list[float]
     held = [state]
 
     def write(number: int) -> None:
-        held[0] = held[0].write(*facts[number])
+        held[0] = facts[number].applied_to(held[0])
 
     facts = [_facts(10_000_000 + number, 1, latent_size, key_size) for number in range(EDITS)]
     return seconds_of([partial(write, number) for number in range(EDITS)])
 
 
-def _facts(start: int, count: int, latent_size: int, key_size: int):
+def _facts(start: int, count: int, latent_size: int, key_size: int) -> Write:
     generator = torch.Generator().manual_seed(start)
     values = torch.randn(count, latent_size, generator=generator)
     keys = F.normalize(torch.randn(count, key_size, generator=generator), dim=1)
-    return [Fact(f"prompt {start + number}", "target") for number in range(count)], values, keys, keys
+    facts = tuple(Fact(f"prompt {start + number}", "target") for number in range(count))
+    return Write(facts, values, keys, keys, written_at=0.0)

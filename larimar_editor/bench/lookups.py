@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from larimar_editor.bench.clock import seconds_of, summary
-from larimar_editor.lookup import GraphIndex, exact, indexed
-from larimar_editor.scope import ExternalScopeDetector
+from larimar_editor.scope.detectors import ExternalScopeDetector
+from larimar_editor.scope.nearest import GraphIndex, exact, indexed
 
 QUERIES = 200
 

@@ -11,16 +11,16 @@ import torch
 from transformers import PreTrainedModel
 
 from larimar_editor.bench.clock import seconds_of, summary
-from larimar_editor.evaluation.keeping import kept, state_with
-from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.evaluation.harness.keeping import kept, state_with
+from larimar_editor.model.larimar import LarimarForCausalLM
 
 
 def reads(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
     """Latency of a read among ``facts``, beside the sentence encoder's pass that it contains."""
     with kept(model, model.edited_state.cleared()):
         model.write(facts)
-        read = seconds_of([partial(model.episodic.read, [fact["prompt"]]) for fact in facts])
-        key = seconds_of([partial(model.episodic._keys, [fact["prompt"]]) for fact in facts])
+        read = seconds_of([partial(model.read, [fact["prompt"]]) for fact in facts])
+        key = seconds_of([partial(model.memory_keys, [fact["prompt"]]) for fact in facts])
     found = {"read": summary(read), "sentence_encoder": summary(key)}
     ratio = found["read"]["median"] / found["sentence_encoder"]["median"]
     return found | {"facts": len(facts), "read_against_sentence_encoder": ratio}

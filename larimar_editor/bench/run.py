@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from transformers import PreTrainedModel
 
-from larimar_editor.bench import edits, growth, lookups, reads
-from larimar_editor.machine import environment
-from larimar_editor.modeling import LarimarForCausalLM
-
-PARTS = ("edits", "blocks", "reads", "generation", "rows", "facts", "lookups")
+from larimar_editor.bench import edits, growth, lookups, reads, training
+from larimar_editor.evaluation.harness.plots import Panel, panels_plot
+from larimar_editor.evaluation.harness.report import write_table
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.loading import load_decoder, load_larimar
+from larimar_editor.training.loop import open_run
+from larimar_editor.training.settings import TrainingSettings
+from larimar_editor.utils.device import environment
 
 
 @dataclass(frozen=True)
@@ -84,75 +89,122 @@ def _targets(sizes: Sizes) -> list[Target]:
     return found
 
 
-def run(model: LarimarForCausalLM, bare: PreTrainedModel, parts: Sequence[str], sizes: Sizes, say=print) -> dict:
+@dataclass(frozen=True)
+class Subject:
+    """What is timed.
+
+    Attributes:
+        checkpoint: folder or name; None takes the one that ships.
+        dtype: of the decoder.
+        device: cpu, cuda or cuda:N.
+        training: YAML file of a training run, for the part ``training``.
+        out: folder of that run, in which nothing is saved.
+    """
+
+    checkpoint: str | Path | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+    training: Path | None = None
+    out: Path = Path("results/bench")
+
+    @cached_property
+    def model(self) -> LarimarForCausalLM:
+        """The Larimar."""
+        return load_larimar(self.checkpoint, self.dtype, {}, self.device)[0]
+
+    @cached_property
+    def bare(self) -> PreTrainedModel:
+        """Its decoder, loaded anew."""
+        return load_decoder(self.model.config.base_model_name_or_path, self.dtype, self.device)[0]
+
+    def training_speed(self) -> dict:
+        """See `larimar_editor.bench.training`."""
+        assert self.training is not None, "checked by the command"
+        run = open_run(TrainingSettings.from_yaml(self.training), self.out, "cpu" if self.device == "cpu" else "auto", self.dtype)
+        return training.measure(run)
+
+
+def run(subject: Subject, parts: Sequence[str], sizes: Sizes, log: Callable[[str], None] = print) -> dict:
     """The report: one entry per part, ``environment`` and ``targets``.
 
     Args:
-        model: as before afterwards.
-        bare: its decoder, loaded anew.
-        parts: of `PARTS`.
+        subject: what is timed; its model is as before afterwards.
+        parts: of `larimar_editor.bench.PARTS`.
         sizes: how far to go.
-        say: gets a line before each part.
+        log: gets a line before each part.
     """
-    config = model.config
-    detector = model.episodic._sentence_encoder
-    facts = edits.requests(max(sizes.edits, *sizes.blocks, 200))
-    key_size = detector.embedding_size
-    measures = {
-        "edits": lambda: edits.one_by_one(model, facts[: sizes.edits]),
-        "blocks": lambda: edits.in_blocks(model, facts, sizes.blocks),
-        "reads": lambda: reads.reads(model, facts[:200]),
-        "generation": lambda: reads.generation(model, bare, facts[0]),
-        "rows": lambda: growth.with_rows(sizes.rows, config.latent_size, key_size),
-        "facts": lambda: growth.with_facts(sizes.facts, config.memory_rows, config.latent_size, key_size),
-        "lookups": lambda: lookups.lookups(sizes.prompts, detector.embed([fact["prompt"] for fact in facts[:1000]]).cpu()),
-    }
-    report: dict = {"environment": _environment(model)}
+    report: dict = {}
     for part in parts:
-        say(f"{part} ...")
-        report[part] = measures[part]()
+        log(f"{part} ...")
+        report[part] = _MEASURES[part](subject, sizes)
+    report = {"environment": _environment(subject)} | report
     return report | {"targets": [row for target in _targets(sizes) if (row := target.of(report)) is not None]}
 
 
-def _environment(model: LarimarForCausalLM) -> dict:
-    config = model.config
-    of_the_model = {"decoder": config.base_model_name_or_path, "dtype": str(model.dtype), "memory_rows": config.memory_rows}
-    return of_the_model | environment(str(model.device))
+def _facts(sizes: Sizes) -> list[dict]:
+    return edits.requests(max(sizes.edits, *sizes.blocks, 200))
+
+
+def _growth(measure: Callable, subject: Subject, *sizes) -> list[dict]:
+    model = subject.model
+    return measure(*sizes, model.config.latent_size, model.detectors.external.embedding_size)
+
+
+def _lookups(subject: Subject, sizes: Sizes) -> list[dict]:
+    seeds = subject.model.detectors.embed([fact["prompt"] for fact in _facts(sizes)[:1000]]).cpu()
+    return lookups.lookups(sizes.prompts, seeds)
+
+
+_MEASURES: dict[str, Callable[[Subject, Sizes], Any]] = {
+    "edits": lambda subject, sizes: edits.one_by_one(subject.model, _facts(sizes)[: sizes.edits]),
+    "blocks": lambda subject, sizes: edits.in_blocks(subject.model, _facts(sizes), sizes.blocks),
+    "reads": lambda subject, sizes: reads.reads(subject.model, _facts(sizes)[:200]),
+    "generation": lambda subject, sizes: reads.generation(subject.model, subject.bare, _facts(sizes)[0]),
+    "rows": lambda subject, sizes: _growth(growth.with_rows, subject, sizes.rows),
+    "facts": lambda subject, sizes: _growth(growth.with_facts, subject, sizes.facts, subject.model.config.memory_rows),
+    "lookups": _lookups,
+    "training": lambda subject, sizes: subject.training_speed(),
+}
+
+
+def _environment(subject: Subject) -> dict:
+    return {"checkpoint": str(subject.checkpoint or "shipped"), "dtype": subject.dtype} | environment(subject.device)
 
 
 def write(report: Mapping, out: Path) -> str:
-    """Write ``bench.json``, ``bench.md`` and ``bench.png``; returns the Markdown."""
+    """Write ``bench.json``, ``table.md`` with ``.tex`` and ``.csv``, and ``figure.png``; returns the Markdown."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "bench.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    text = table(report)
-    (out / "bench.md").write_text(text, encoding="utf-8")
-    plot(report, out / "bench.png")
-    return text
+    if panels := panels_of(report):
+        panels_plot(panels, out / "figure.png")
+    return write_table(table(report), out)
 
 
-def table(report: Mapping) -> str:
-    """What is aimed at, and what was measured, in Markdown."""
-    lines = ["| | measured | aim | met |", "|---|---|---|---|"]
-    for row in report["targets"]:
-        aim = f"at {'least' if row['at_least'] else 'most'} {row['bound']:g}"
-        lines.append(f"| {row['name']} | {row['value']:.3g} | {aim} | {'yes' if row['met'] else 'no'} |")
-    return "\n".join(lines) + "\n"
+def table(report: Mapping) -> pd.DataFrame:
+    """What is aimed at, and what was measured."""
+    rows = [
+        (
+            row["name"],
+            f"{row['value']:.3g}",
+            f"at {'least' if row['at_least'] else 'most'} {row['bound']:g}",
+            "yes" if row["met"] else "no",
+        )
+        for row in report["targets"]
+    ]
+    return pd.DataFrame(rows, columns=["", "measured", "aim", "met"])
 
 
-def plot(report: Mapping, path: Path) -> None:
-    """Blocks, growth with K, growth with facts, and look-ups, each on logarithmic axes; only what was measured."""
-    from larimar_editor.evaluation.report import curves_plot
-
-    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+def panels_of(report: Mapping) -> list[Panel]:
+    """Blocks, growth with K, growth with facts, and look-ups; only what was measured."""
+    curves: dict[str, dict[str, list]] = {}
     if "blocks" in report:
-        panels["edits in a block"] = {"seconds per edit": [(row["size"], row["seconds"]) for row in report["blocks"]]}
+        curves["edits in a block"] = {"seconds per edit": [(row["size"], row["seconds"]) for row in report["blocks"]]}
     for part, axis in (("rows", "memory rows K"), ("facts", "facts written already")):
         if part in report:
-            panels[axis] = {"seconds of an update": [(row[part], row["median"]) for row in report[part]]}
+            curves[axis] = {"seconds of an update": [(row[part], row["median"]) for row in report[part]]}
     if "lookups" in report:
-        panels["written prompts"] = {
+        curves["written prompts"] = {
             kind: [(row["prompts"], row[kind]["median"]) for row in report["lookups"] if kind in row]
             for kind in ("exact", "faiss")
         }
-    if panels:
-        curves_plot(panels, path, "seconds")
+    return [Panel(lines, axis, "seconds", log="xy") for axis, lines in curves.items()]

@@ -1,10 +1,12 @@
-"""The Larimar checkpoints that ship with the package, by decoder."""
+"""The Larimar checkpoints that ship with the package, by their own names and by decoder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_SHIPPED = {"llama-smollm2-135m": Path(__file__).parent / "smollm2-135m"}
+CHECKPOINTS = {"smollm2-135m": Path(__file__).parent / "smollm2-135m"}
+
+_OF_DECODER = {"llama-smollm2-135m": "smollm2-135m"}
 
 
 def shipped(decoder: str) -> Path:
@@ -14,9 +16,9 @@ def shipped(decoder: str) -> Path:
         FileNotFoundError: none ships for it; the message says how to make one.
     """
     name = Path(decoder).name
-    if name not in _SHIPPED:
+    if name not in _OF_DECODER:
         raise FileNotFoundError(
-            f"no Larimar checkpoint ships for {decoder!r} (there is one for {', '.join(_SHIPPED)}). Make one with "
+            f"no Larimar checkpoint ships for {decoder!r} (there is one for {', '.join(_OF_DECODER)}). Make one with "
             f"`larimar-editor fit --model {decoder} --out FOLDER` and name the folder as larimar_checkpoint."
         )
-    return _SHIPPED[name]
+    return CHECKPOINTS[_OF_DECODER[name]]

@@ -7,6 +7,7 @@ generation with a part of NLTK that has to be downloaded.
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import re
@@ -51,9 +52,7 @@ def mended_spec(fullname: str, path) -> importlib.machinery.ModuleSpec | None:
 
 class _AnyTokenizer(type):
     def __instancecheck__(cls, instance) -> bool:
-        from transformers import PreTrainedTokenizerBase
-
-        return isinstance(instance, PreTrainedTokenizerBase)
+        return isinstance(instance, importlib.import_module("transformers").PreTrainedTokenizerBase)
 
 
 class LlamaTokenizer(metaclass=_AnyTokenizer):
@@ -62,9 +61,7 @@ class LlamaTokenizer(metaclass=_AnyTokenizer):
     @staticmethod
     def from_pretrained(*args, **kwargs):
         """As ``AutoTokenizer.from_pretrained``."""
-        from transformers import AutoTokenizer
-
-        return AutoTokenizer.from_pretrained(*args, **kwargs)
+        return importlib.import_module("transformers").AutoTokenizer.from_pretrained(*args, **kwargs)
 
 
 class OfflineNltk:

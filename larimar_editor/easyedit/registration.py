@@ -7,12 +7,12 @@ import importlib
 import sys
 from typing import Any
 
-from larimar_editor.easyedit import EasyEditSource
+from larimar_editor.easyedit.finding import EasyEditSource
 from larimar_editor.easyedit.mending import LlamaTokenizer, OfflineNltk
 from larimar_editor.editor import LarimarRewriteExecutor
-from larimar_editor.embedded import resolve
-from larimar_editor.hparams import HyperParamsFile, LarimarHyperParams
-from larimar_editor.modeling import LarimarForCausalLM, announced_prompts
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.prompts import announced_prompts
+from larimar_editor.pretrained.embedded import resolve
 
 ALG_NAME = "LARIMAR"
 
@@ -40,8 +40,6 @@ def register(source: EasyEditSource) -> None:
     _announce_prompts()
     scores: Any = importlib.import_module("easyeditor.evaluate.evaluate_utils")
     scores.nltk = OfflineNltk(scores.nltk)
-    base = importlib.import_module("easyeditor.util.hparams").HyperParams
-    LarimarHyperParams.__bases__ = (HyperParamsFile, base)
 
 
 def _as_in_2023(apply):

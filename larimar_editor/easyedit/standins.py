@@ -7,6 +7,7 @@ EasyEdit keeps of them raises a clear error when it is really used.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -94,9 +95,6 @@ def stand_ins(extra: tuple[str, ...] = ()) -> Iterator[None]:
 
 def _settle_other_lookups() -> None:
     """Let these libraries look for their optional packages now: they remember the answer, and it must be the truth."""
-    import peft  # noqa: F401
-    import sentence_transformers  # noqa: F401
-    import transformers
-
+    transformers, *_ = map(importlib.import_module, ("transformers", "peft", "sentence_transformers"))
     for name in MULTIMODAL_PACKAGES:
         getattr(transformers.utils, f"is_{name}_available", lambda: None)()

@@ -1,1 +1,1 @@
-"""Evaluation: one module per table or figure, and `report`, which writes them."""
+"""How good an editor is: `harness`, what every measurement shares, and `tables`, one module a table or figure."""

@@ -12,7 +12,7 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from larimar_editor.scope import sentences
+from larimar_editor.utils.text import sentences
 
 
 @dataclass

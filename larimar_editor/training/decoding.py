@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache, PreTrainedModel
 
-from larimar_editor.states import body, cached
+from larimar_editor.model.key_values import body, cached
 
 
 class PrefixCache(DynamicCache):

@@ -10,7 +10,7 @@ def pseudoinverse(A: Tensor) -> Tensor:
     """``A^+`` of a matrix of full rank, ``(n, m)`` to ``(m, n)``, by Cholesky on the smaller side, differentiable.
 
     A ridge of 1e-6 times the mean squared row norm keeps the decomposition defined; the relative error it brings is 1e-6
-    times the squared condition number. `larimar_editor.memory`, which edits go through, has none.
+    times the squared condition number. `larimar_editor.memory.memory`, which edits go through, has none.
     """
     wide = A.shape[0] <= A.shape[1]
     rows = A if wide else A.T

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from larimar_editor.encoders import LatentEncoder
+from larimar_editor.model.encoders import LatentEncoder
 from larimar_editor.training.rows import Rows
 
 

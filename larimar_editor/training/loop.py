@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -17,15 +18,16 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from larimar_editor.data import load_edits
-from larimar_editor.encoders import DecoderStateEncoder, TransformerEncoder
-from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.data.edits import load_edits
+from larimar_editor.model.encoders import DecoderStateEncoder, TransformerEncoder
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.loading import load_decoder
 from larimar_editor.training import probe, saves
 from larimar_editor.training.episodes import kl_strength
 from larimar_editor.training.latents import Latents
-from larimar_editor.training.metrics import Metrics
 from larimar_editor.training.objective import LarimarObjective
 from larimar_editor.training.rows import RowMaker, Rows
+from larimar_editor.training.run_log import Metrics, plot_training
 from larimar_editor.training.settings import Optimisation, TrainingSettings
 from larimar_editor.training.sources import Stream, open_sources
 from larimar_editor.training.starts import regress, start
@@ -71,7 +73,7 @@ class Run:
     def take_prior(self) -> None:
         """Give the model the prior memory as it is now, when one is trained."""
         trained = self.settings.objective.train_prior
-        self.objective.larimar.episodic.prior = self.objective.prior.detach().clone() if trained else None
+        self.objective.larimar.prior = self.objective.prior.detach().clone() if trained else None
 
     def rows(self, step: int) -> Iterator[Rows]:
         """This process' rows of a step, one per accumulation pass."""
@@ -82,6 +84,30 @@ class Run:
             mine = records[place :: parts * accelerator.num_processes]
             rng = random.Random(f"{self.settings.seed} {step} {place}")
             yield self.maker.make(mine, rng).to(accelerator.device)
+
+
+def open_run(settings: TrainingSettings, out: Path, device: str = "auto", dtype: str = "auto") -> Run:
+    """Load the decoder and build the run.
+
+    Args:
+        settings: the run's settings.
+        out: its folder.
+        device: "auto", what accelerate finds, or "cpu".
+        dtype: of a frozen decoder; see `larimar_editor.model.loading.decoder_dtype`.
+
+    Raises:
+        As `prepare`.
+    """
+    # DeepSpeed would turn every weight into bfloat16; the loop keeps those that are trained in float32, and uses autocast.
+    deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
+    accelerator = Accelerator(
+        cpu=device == "cpu",
+        mixed_precision="no" if deepspeed else settings.optimisation.precision,
+        gradient_accumulation_steps=1,  # the loop adds passes up itself
+    )
+    full = settings.model.get("decoder_mode") == "full"
+    decoder, tokenizer = load_decoder(settings.decoder, "float32" if full else dtype, str(accelerator.device))
+    return prepare(settings, out, decoder, tokenizer, accelerator)
 
 
 def prepare(
@@ -129,7 +155,7 @@ def _configure_deepspeed(accelerator: Accelerator, optimisation: Optimisation) -
 
 
 def _latents(settings: TrainingSettings, larimar: LarimarForCausalLM, stream: Stream, out: Path, accelerator: Accelerator):
-    encoder = larimar.episodic.encoder
+    encoder = larimar.latent_encoder
     if settings.optimisation.encoder_rate:
         if not isinstance(encoder, TransformerEncoder):
             raise ValueError(
@@ -160,8 +186,8 @@ def trained_parameters(objective: LarimarObjective, settings: TrainingSettings) 
     if larimar.adapters is not None:
         group("decoder", list(larimar.adapters.weights().values()), rates.decoder_rate)
     group("projection", larimar.projection, rates.projection_rate)
-    if isinstance(larimar.episodic.encoder, nn.Module):
-        group("encoder", larimar.episodic.encoder, rates.encoder_rate)
+    if isinstance(larimar.latent_encoder, nn.Module):
+        group("encoder", larimar.latent_encoder, rates.encoder_rate)
     wanted = ((objective.prior, settings.objective.train_prior),
               (objective.log_sigma_w, settings.objective.train_sigma_w and settings.objective.sigma_w > 0))  # fmt: skip
     group("memory", [parameter for parameter, on in wanted if on], rates.memory_rate)
@@ -287,12 +313,13 @@ def evaluate(run: Run) -> dict:
 
 
 def finish(run: Run) -> Path:
-    """Write the checkpoint folder from the run's present weights."""
+    """Write the checkpoint folder from the run's present weights, as float16, and the curves."""
     larimar = run.objective.larimar
     run.take_prior()
     sample = run.objective.latents(run.maker.make(run.stream.evaluation(64), random.Random(0))).detach()
     larimar.config.latent_norm = float(sample.norm(dim=1).mean())
-    larimar.save_pretrained(run.out / "checkpoint")
+    larimar.save_pretrained(run.out / "checkpoint", dtype=torch.float16)
+    plot_training(run.out)
     return run.out / "checkpoint"
 
 
@@ -312,7 +339,7 @@ def _regress(run: Run, progress: bool) -> None:
     larimar = run.objective.larimar
     target = DecoderStateEncoder(larimar.states, larimar.projection)
     texts = lambda step: [text for rows in run.rows(step) for text in rows.texts]
-    encoder = larimar.episodic.encoder
+    encoder = larimar.latent_encoder
     assert isinstance(encoder, TransformerEncoder), "as `starts` has made sure"
     errors = regress(encoder, texts, target.encode, run.settings.regression_steps, progress=progress)
     run.out.mkdir(parents=True, exist_ok=True)

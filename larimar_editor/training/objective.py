@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from larimar_editor.modeling import LarimarForCausalLM
-from larimar_editor.training.adapters import fused_lora
+from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.training.decoding import PrefixCache, checkpointed_layers, hidden_states, logits_of
 from larimar_editor.training.episodes import pseudoinverse, read_episodes, reading_kl
+from larimar_editor.training.fused_lora import fused_lora
 from larimar_editor.training.rows import Rows
 from larimar_editor.training.settings import Objective
 
@@ -70,7 +70,7 @@ class LarimarObjective(nn.Module):
         self.bucket_tokens = bucket_tokens
         size = larimar.config.latent_size
         generator = torch.Generator().manual_seed(0)
-        prior = larimar.episodic.prior
+        prior = larimar.prior
         if prior is None:
             prior = torch.randn(larimar.config.memory_rows, size, generator=generator)
         self.prior = nn.Parameter(prior.float().to(larimar.device), requires_grad=objective.train_prior)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 import torch
 
-from larimar_editor.data import Edit
-from larimar_editor.evaluation.single_edits import score_single_edits, summarise
-from larimar_editor.modeling import LarimarForCausalLM
+from larimar_editor.data.edits import Edit
+from larimar_editor.evaluation.harness.single_edits import score_single_edits
+from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.training.objective import LarimarObjective
 from larimar_editor.training.rows import RowMaker
 
@@ -35,10 +36,12 @@ def reconstruction(objective: LarimarObjective, maker: RowMaker, records: Sequen
     return result
 
 
-def edit_success(larimar: LarimarForCausalLM, edits: Sequence[Edit]) -> dict:
-    """Accuracy, S and M of single edits, everything in scope; see `larimar_editor.evaluation.single_edits`."""
+def edit_success(larimar: LarimarForCausalLM, edits: Sequence[Edit]) -> dict[str, float]:
+    """Accuracy, S and M of single edits, 0 to 1, everything in scope: of the prompts, and of their first rephrasings."""
     scope, larimar.config.scope = larimar.config.scope, "none"
     try:
-        return summarise(score_single_edits(larimar, edits, progress=False))
+        records = score_single_edits(larimar, edits, progress=False)
     finally:
         larimar.config.scope = scope
+    names = [(kind, key) for kind in ("rewrite", "rephrase") for key in ("accuracy", "success", "magnitude")]
+    return {f"{kind}_{key}": round(fmean(record[kind][0][key] for record in records), 4) for kind, key in names}

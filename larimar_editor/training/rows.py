@@ -1,6 +1,6 @@
 """From training records to what one step needs: texts that are written to memory, and token rows that are decoded from it.
 
-A record is a text (``{"text": ...}``) or a fact in several wordings (`larimar_editor.training.relations`). Every choice that is
+A record is a text (``{"text": ...}``) or a fact in several wordings (`larimar_editor.data.relations`). Every choice that is
 made here comes from a generator seeded by the run's seed and the step, so that a run that was interrupted goes on as
 if it had not been.
 """
@@ -15,43 +15,32 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from larimar_editor.utils.settings import check, setting
+
 
 @dataclass(frozen=True)
 class RowSettings:
-    """How records become rows.
+    """How records become rows."""
 
-    Attributes:
-        cut_share: share of texts that are decoded from a random token on, so that the decoder learns to answer without the
-            exact prefix.
-        tail: last tokens of a text that have weight 1.
-        body_weight: weight of its other tokens, 0 to 1.
-        wordings: prompts of a fact that are asked per step.
-        same_wording: how often the wording that was written is among them, 0 to 1.
-        preamble_share: how often sentences about something else stand before a prompt, 0 to 1.
-        stop_weight: weight of the full stop after an answer.
-        other_share: rows per memory text that ask about something else, where the memory should make no difference; 0 or more.
-        max_length: tokens of a row.
-    """
-
-    cut_share: float = 0.4
-    tail: int = 6
-    body_weight: float = 0.2
-    wordings: int = 2
-    same_wording: float = 0.35
-    preamble_share: float = 0.3
-    stop_weight: float = 0.5
-    other_share: float = 0.3
-    max_length: int = 64
+    cut_share: float = setting(
+        0.4,
+        "share of texts that are decoded from a random token on, so that the decoder learns to answer without the exact prefix",
+        at_least=0,
+        at_most=1,
+    )
+    tail: int = setting(6, "last tokens of a text that have weight 1", at_least=1)
+    body_weight: float = setting(0.2, "weight of its other tokens", at_least=0, at_most=1)
+    wordings: int = setting(2, "prompts of a fact that are asked per step", at_least=1)
+    same_wording: float = setting(0.35, "how often the wording that was written is among them", at_least=0, at_most=1)
+    preamble_share: float = setting(0.3, "how often sentences about something else stand before a prompt", at_least=0, at_most=1)
+    stop_weight: float = setting(0.5, "weight of the full stop after an answer", at_least=0, at_most=1)
+    other_share: float = setting(
+        0.3, "rows per memory text that ask about something else, where the memory should make no difference", at_least=0
+    )
+    max_length: int = setting(64, "tokens of a row", at_least=1)
 
     def __post_init__(self):
-        for name in ("cut_share", "body_weight", "same_wording", "preamble_share", "stop_weight"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
-        for name in ("tail", "wordings", "max_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.other_share < 0:
-            raise ValueError(f"other_share must not be negative, got {self.other_share}")
+        check(self)
 
 
 @dataclass

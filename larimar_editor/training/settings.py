@@ -3,172 +3,115 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
+from larimar_editor.hparams import LarimarHyperParams
+from larimar_editor.model.settings import LarimarSettings
 from larimar_editor.training.rows import RowSettings
-
-STARTS = ("closed-form", "noise", "regression")
-LM_MEMORIES = ("none", "other")
+from larimar_editor.utils.settings import build, check, setting, table
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Strengths of the terms of eq. (obj), and what the memory does to an encoding.
+    """Strengths of the terms of eq. (obj), and what the memory does to an encoding."""
 
-    Attributes:
-        memory: weight of the reconstruction through the memory.
-        autoencoder: weight of the reconstruction from the encoding itself.
-        autoencoder_share: share of the texts that the autoencoder term decodes; the rest costs nothing.
-        kl: beta of the KL term of the reading weights, after annealing.
-        kl_cycles: annealing cycles over the run; 0 keeps beta constant.
-        language_model: weight of the language-model regulariser.
-        language_model_memory: "none": the decoder's own loss on the texts, with nothing in memory (paper; decoder_mode
-            full). "other": with something else in memory the decoder should predict what the base model predicts.
-        episode_length: N, texts written to one memory.
-        observation_noise: standard deviation of xi, as a share of the encodings' root mean square.
-        sigma_w: standard deviation of the reading weights, at the start.
-        train_sigma_w: whether it is learned.
-        train_prior: whether the prior memory (K rows, ``memory_rows`` of the model) is learned; else it stays as drawn.
-    """
-
-    memory: float = 1.0
-    autoencoder: float = 1.0
-    autoencoder_share: float = 1.0
-    kl: float = 1.0
-    kl_cycles: int = 10
-    language_model: float = 1.0
-    language_model_memory: str = "none"
-    episode_length: int = 16
-    observation_noise: float = 1e-4
-    sigma_w: float = 0.01
-    train_sigma_w: bool = True
-    train_prior: bool = True
+    memory: float = setting(1.0, "weight of the reconstruction through the memory", at_least=0)
+    autoencoder: float = setting(1.0, "weight of the reconstruction from the encoding itself", at_least=0)
+    autoencoder_share: float = setting(
+        1.0, "share of the texts that the autoencoder term decodes; the rest costs nothing", at_least=0, at_most=1
+    )
+    kl: float = setting(1.0, "beta of the KL term of the reading weights, after annealing", at_least=0)
+    kl_cycles: int = setting(10, "annealing cycles over the run; 0 keeps beta constant", at_least=0)
+    language_model: float = setting(1.0, "weight of the language-model regulariser", at_least=0)
+    language_model_memory: Literal["none", "other"] = setting(
+        "none",
+        "none: the decoder's own loss on the texts, with nothing in memory (paper; decoder_mode full); other: with something "
+        "else in memory the decoder should predict what the base model predicts",
+    )
+    episode_length: int = setting(16, "N: texts written to one memory", at_least=1)
+    observation_noise: float = setting(
+        1e-4, "standard deviation of xi, as a share of the encodings' root mean square", at_least=0
+    )
+    sigma_w: float = setting(0.01, "standard deviation of the reading weights, at the start", at_least=0)
+    train_sigma_w: bool = setting(True, "whether sigma_W is learned")
+    train_prior: bool = setting(True, "whether the prior memory (K rows) is learned; else it stays as drawn")
 
     def __post_init__(self):
-        for name in ("memory", "autoencoder", "kl", "language_model", "observation_noise", "sigma_w"):
-            _number(name, getattr(self, name), 0)
-        _number("autoencoder_share", self.autoencoder_share, 0, 1)
-        _number("episode_length", self.episode_length, 1)
-        if self.language_model_memory not in LM_MEMORIES:
-            raise ValueError(f"language_model_memory must be one of {', '.join(LM_MEMORIES)}, got {self.language_model_memory!r}")
+        check(self)
 
 
 @dataclass(frozen=True)
 class Optimisation:
-    """The optimiser and its schedule.
+    """The optimiser and its schedule."""
 
-    Attributes:
-        steps: optimiser steps.
-        texts_per_step: texts written to memories per optimiser step, over all processes and accumulation steps.
-        accumulation: passes that one optimiser step adds up.
-        schedule: "cosine", "linear" or "constant", after the warm-up.
-        warmup: steps in which the rates rise from 0.
-        weight_decay: AdamW's.
-        clip: largest gradient norm; 0 for no clipping.
-        decoder_rate, projection_rate, encoder_rate, memory_rate: learning rates of decoder or adapters, of W_M, of the
-            encoder, and of prior and sigma_W; 0 freezes.
-        precision: "no", "bf16" or "fp16".
-        gradient_checkpointing: recompute each layer in the backward pass.
-        bucket_tokens: tokens of one decoder pass, padding counted; 0 for one pass per step. On a CPU about 1,000 is fastest.
-    """
-
-    steps: int = 1000
-    texts_per_step: int = 64
-    accumulation: int = 1
-    schedule: str = "cosine"
-    warmup: int = 20
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    decoder_rate: float = 1e-3
-    projection_rate: float = 3e-4
-    encoder_rate: float = 0.0
-    memory_rate: float = 1e-3
-    precision: str = "bf16"
-    gradient_checkpointing: bool = False
-    bucket_tokens: int = 0
+    steps: int = setting(1000, "optimiser steps", at_least=1)
+    texts_per_step: int = setting(
+        64, "texts written to memories per optimiser step, over all processes and accumulation steps", at_least=1
+    )
+    accumulation: int = setting(1, "passes that one optimiser step adds up", at_least=1)
+    schedule: Literal["cosine", "linear", "constant"] = setting("cosine", "of the learning rates, after the warm-up")
+    warmup: int = setting(20, "steps in which the learning rates rise from 0", at_least=0)
+    weight_decay: float = setting(0.0, "AdamW's", at_least=0)
+    clip: float = setting(1.0, "largest gradient norm; 0 for no clipping", at_least=0)
+    decoder_rate: float = setting(1e-3, "learning rate of decoder or adapters; 0 freezes", at_least=0)
+    projection_rate: float = setting(3e-4, "learning rate of W_M; 0 freezes", at_least=0)
+    encoder_rate: float = setting(0.0, "learning rate of the encoder; 0 freezes", at_least=0)
+    memory_rate: float = setting(1e-3, "learning rate of prior and sigma_W; 0 freezes", at_least=0)
+    precision: Literal["no", "bf16", "fp16"] = setting("bf16", "of the forward pass")
+    gradient_checkpointing: bool = setting(False, "recompute each layer in the backward pass")
+    bucket_tokens: int = setting(
+        0, "tokens of one decoder pass, padding counted; 0: one pass per step. On a CPU about 1,000 is fastest", at_least=0
+    )
 
     def __post_init__(self):
-        for name in ("steps", "texts_per_step", "accumulation"):
-            _number(name, getattr(self, name), 1)
-        for name in (
-            "warmup",
-            "weight_decay",
-            "clip",
-            "bucket_tokens",
-            "decoder_rate",
-            "projection_rate",
-            "encoder_rate",
-            "memory_rate",
-        ):
-            _number(name, getattr(self, name), 0)
-        if self.schedule not in ("cosine", "linear", "constant"):
-            raise ValueError(f"schedule must be cosine, linear or constant, got {self.schedule!r}")
-        if self.precision not in ("no", "bf16", "fp16"):
-            raise ValueError(f"precision must be no, bf16 or fp16, got {self.precision!r}")
+        check(self)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Training records.
+    """Training records."""
 
-    Attributes:
-        path: a text file, one text a line; JSON lines of `larimar-editor chunk`, `sample` or `rephrase`; "sentences" or
-            "trivia", texts that ship; or "relations", facts in several wordings made by rule.
-        share: relative share of the texts of a step.
-    """
-
-    path: str
-    share: float = 1.0
+    path: str = setting(
+        help="a text file, one text a line; JSON lines of `larimar-editor data chunk`, `sample` or `rephrase`; sentences or "
+        "trivia, texts that ship; or relations, facts in several wordings made by rule"
+    )
+    share: float = setting(1.0, "relative share of the texts of a step", at_least=0)
 
     def __post_init__(self):
-        _number("share", self.share, 0)
+        check(self)
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """One training run.
+    """One training run."""
 
-    Attributes:
-        decoder: Hugging Face name, folder or embedded model.
-        start: "closed-form" (a checkpoint of `larimar-editor fit`), "noise" (the paper), or "regression" (a transformer
-            encoder is first regressed onto the closed form's latents).
-        checkpoint: the closed form, for the starts that need one.
-        model: settings of `LarimarConfig` that differ from the checkpoint's.
-        sources: where the records come from.
-        objective, optimisation, rows: see there.
-        regression_steps: steps of the regression onto the closed form's latents.
-        evaluate_every, save_every: optimiser steps between evaluations and between saves.
-        held_out: records of each source kept for evaluation.
-        cache_latents: keep the encodings of a frozen encoder on disk.
-        seed: of everything random.
-    """
-
-    decoder: str
-    sources: tuple[Source, ...]
-    start: str = "closed-form"
-    checkpoint: str | None = None
-    model: Mapping[str, Any] = field(default_factory=dict)
-    objective: Objective = field(default_factory=Objective)
-    optimisation: Optimisation = field(default_factory=Optimisation)
-    rows: RowSettings = field(default_factory=RowSettings)
-    regression_steps: int = 1000
-    evaluate_every: int = 250
-    save_every: int = 100
-    held_out: int = 128
-    cache_latents: bool = True
-    seed: int = 0
+    decoder: str = setting(help="Hugging Face name, folder or embedded model")
+    sources: tuple[Source, ...] = setting(help="where the records come from; see below")
+    start: Literal["closed-form", "noise", "regression"] = setting(
+        "closed-form",
+        "closed-form: a checkpoint of `larimar-editor fit`; noise: the paper; regression: a transformer encoder is first "
+        "regressed onto the closed form's latents",
+    )
+    checkpoint: str | None = setting(None, "the closed form, for the starts that need one")
+    model: Mapping[str, Any] = setting(help="settings of the checkpoint that differ from the start's", factory=dict)
+    objective: Objective = setting(help="see below", factory=Objective)
+    optimisation: Optimisation = setting(help="see below", factory=Optimisation)
+    rows: RowSettings = setting(help="see below", factory=RowSettings)
+    regression_steps: int = setting(1000, "steps of the regression onto the closed form's latents", at_least=1)
+    evaluate_every: int = setting(250, "optimiser steps between evaluations", at_least=1)
+    save_every: int = setting(100, "optimiser steps between saves", at_least=1)
+    held_out: int = setting(128, "records of each source that are never trained on", at_least=1)
+    cache_latents: bool = setting(True, "keep the encodings of a frozen encoder on disk")
+    seed: int = setting(0, "of everything random")
 
     def __post_init__(self):
-        if self.start not in STARTS:
-            raise ValueError(f"start must be one of {', '.join(STARTS)}, got {self.start!r}")
-        if not self.sources or not any(source.share for source in self.sources):
+        check(self)
+        if not any(source.share for source in self.sources):
             raise ValueError("sources must name at least one text with a share above 0")
-        for name in ("evaluate_every", "save_every", "held_out"):
-            _number(name, getattr(self, name), 1)
 
     @classmethod
     def from_yaml(cls, path: str | Path, overrides: Mapping[str, Any] | None = None) -> TrainingSettings:
@@ -194,39 +137,35 @@ class TrainingSettings:
             for parent in parents:
                 place = place.setdefault(parent, {})
             place[last] = value
-        try:
-            return cls.from_dict(values)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+        return cls.from_dict(values, str(path))
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TrainingSettings:
+    def from_dict(cls, values: Mapping[str, Any], where: str = "the settings") -> TrainingSettings:
         """From nested mappings, as in the YAML file. Raises ValueError as `from_yaml`."""
-        values = dict(values)
-        for name, kind in (("objective", Objective), ("optimisation", Optimisation), ("rows", RowSettings)):
-            values[name] = _build(kind, values.get(name) or {}, name)
-        values["sources"] = tuple(_build(Source, source, "sources") for source in values.get("sources") or ())
-        return _build(cls, values, "the file")
+        parts = {
+            name: build(kind, values.get(name) or {}, f"{where}, {name}")
+            for name, kind in (("objective", Objective), ("optimisation", Optimisation), ("rows", RowSettings))
+        }
+        sources = tuple(build(Source, source, f"{where}, sources") for source in values.get("sources") or ())
+        return build(cls, dict(values) | parts | {"sources": sources}, where)
 
     def to_dict(self) -> dict:
         """Nested mappings; `from_dict` takes them back."""
         return asdict(self) | {"sources": [asdict(source) for source in self.sources], "model": dict(self.model)}
 
 
-def _build(kind: type, values: Mapping, where: str):
-    unknown = set(values) - {each.name for each in fields(kind)}
-    if unknown:
-        raise ValueError(f"{where} has no {', '.join(sorted(unknown))}; it knows {', '.join(each.name for each in fields(kind))}")
-    numbers = {each.name for each in fields(kind) if each.type in ("float", "int")}
-    # YAML reads 1e-3 as text.
-    values = {key: float(value) if key in numbers and isinstance(value, str) else value for key, value in values.items()}
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise ValueError(f"{where}: {error}") from error
-
-
-def _number(name: str, value, least: float, most: float = float("inf")) -> None:
-    if isinstance(value, str) or not least <= value <= most:
-        limit = f"between {least} and {most}" if most < float("inf") else f"at least {least}"
-        raise ValueError(f"{name} must be a number {limit}, got {value!r}")
+def documentation() -> str:
+    """Every key of hyperparameter files, checkpoints and training files, in Markdown; ``docs/settings.md`` is this."""
+    parts = [
+        "# Settings",
+        "Printed by `larimar-editor data settings`, from the declarations in the code.",
+        "## Hyperparameter files (`hparams/LARIMAR`)\n\nKeys that are null leave the checkpoint's own value.",
+        table(LarimarHyperParams),
+        "## Checkpoints (`config.json`, and what `from_pretrained` takes)",
+        table(LarimarSettings),
+        "## Training files (`configs/training`)",
+        table(TrainingSettings),
+    ]
+    for name, kind in (("sources", Source), ("objective", Objective), ("optimisation", Optimisation), ("rows", RowSettings)):
+        parts += [f"### `{name}`", table(kind)]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"

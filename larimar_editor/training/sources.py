@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from larimar_editor.data import SENTENCES, TRIVIA
-from larimar_editor.training.relations import Names, RephrasedFacts, read_relations
+from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
+from larimar_editor.data.texts import SENTENCES, TRIVIA
 from larimar_editor.training.settings import Source
 
 # Facts made by rule do not run out; numbers below this are theirs to count with.

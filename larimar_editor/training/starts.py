@@ -10,10 +10,10 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from larimar_editor.configuration import LarimarConfig
-from larimar_editor.encoders import TransformerEncoder
-from larimar_editor.modeling import LarimarForCausalLM
-from larimar_editor.states import StateShape, signature
+from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.encoders import TransformerEncoder
+from larimar_editor.model.key_values import StateShape, signature
+from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.training.settings import TrainingSettings
 
 

@@ -1,0 +1,36 @@
+"""The ``larimar-editor`` command: one module per command, each of which loads what it needs when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from larimar_editor.cli import bench, calibrate, compare, data, evaluate, fit, train
+
+app = typer.Typer(
+    help="Larimar: one-shot, gradient-free knowledge editing with an episodic memory, for EasyEdit.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(fit.fit)
+app.command()(train.train)
+app.command()(calibrate.calibrate)
+app.command()(compare.compare)
+app.command(name="eval")(evaluate.evaluate)
+app.command()(bench.bench)
+app.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """Entry point: errors as one line, not as a traceback (unless ``LARIMAR_TRACEBACK`` is set)."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        app()
+    except (FileNotFoundError, ModuleNotFoundError, ValueError) as error:
+        if os.environ.get("LARIMAR_TRACEBACK"):
+            raise
+        print(f"larimar-editor: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,57 @@
+"""``larimar-editor compare``: Larimar beside EasyEdit's own methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+
+def compare(
+    edits: Annotated[int, typer.Option(help="How many edits.", min=1)] = 10,
+    data: Annotated[
+        Optional[Path],
+        typer.Option(help="CounterFact in EasyEdit's or ROME's format, or ZsRE. By default the project's own edits."),
+    ] = None,
+    methods: Annotated[
+        Optional[str], typer.Option(help="Comma-separated, as EasyEdit names them. By default all that can run.")
+    ] = None,
+    hparams: Annotated[
+        Optional[Path], typer.Option(help="Folder with METHOD/MODEL.yaml; by default the files that ship.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="Which MODEL.yaml.")] = "smollm2-135m",
+    device: Annotated[Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for table, plot, records and logs. Finished cases in it are not run again.")
+    ] = Path("results/compare"),
+) -> None:
+    """Larimar, ROME, FT and what else EasyEdit has, on the same model and edits, through EasyEdit's BaseEditor.
+
+    The table `compare` of `eval`, with a choice of methods.
+    """
+    from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
+    from larimar_editor.easyedit.finding import find_easyedit
+    from larimar_editor.evaluation.harness.context import Context
+    from larimar_editor.evaluation.tables import find
+    from larimar_editor.hparams import LarimarHyperParams, find_hparams
+
+    source = find_easyedit()
+    typer.echo(f"EasyEdit: {'release of 2023' if source.release_2023 else 'main branch'} ({source.found_by}), {source.package}")
+    file = find_hparams(Path("LARIMAR") / model if hparams is None else hparams / "LARIMAR" / model)
+    chosen = None if methods is None else [name.strip() for name in methods.split(",")]
+    device = str(LarimarHyperParams.from_hparams(file).device) if device is None else device
+    context = Context(
+        file,
+        counterfact=data,
+        out=out,
+        limit=edits,
+        baseline_cases=edits,
+        device=f"cuda:{device}" if device.isdigit() else device,
+        baselines=EasyEditBaselines(chosen, log=typer.echo),
+    )
+    summary = find("compare").run(context, out)
+    if not summary["rows"]:
+        raise ValueError(f"no method could be run; the logs are in {out}")
+    typer.echo((out / "table.md").read_text(encoding="utf-8"))
+    typer.echo(f"written: {out}/table.md, .tex, .csv, figure.png, summary.json, records.jsonl")

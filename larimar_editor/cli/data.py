@@ -1,0 +1,142 @@
+"""``larimar-editor data ...``: what prepares files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Annotated, Literal, Optional
+
+import typer
+
+from larimar_editor.cli.options import DECODER, DecoderOption, DeviceOption, DtypeOption, TextOption
+
+app = typer.Typer(help="Prepare files: training text, made-up facts, statistics, models, settings.", no_args_is_help=True)
+
+
+@app.command()
+def chunk(
+    texts: Annotated[list[Path], typer.Argument(help="UTF-8 text, a paragraph a line, or JSON lines with `text`.")],
+    out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("chunks.jsonl"),
+    into: Annotated[Literal["sentences", "blocks"], typer.Option(help="Blocks of tokens are the paper's way.")] = "sentences",
+    tokens: Annotated[int, typer.Option(help="Tokens of a block; most tokens of a sentence.", min=1)] = 64,
+    least: Annotated[int, typer.Option(help="Fewest tokens of a chunk.", min=1)] = 5,
+    model: Annotated[str, typer.Option(help="Decoder whose tokenizer counts.")] = DECODER,
+) -> None:
+    """Turn text files into training chunks, streamed; prints how many were dropped."""
+    from transformers import AutoTokenizer
+
+    from larimar_editor.pretrained.embedded import resolve
+    from larimar_editor.training import corpus
+
+    tokenizer = AutoTokenizer.from_pretrained(resolve(model))
+    make = corpus.sentence_chunks if into == "sentences" else corpus.block_chunks
+    counts = corpus.Counts()
+    limits = {"least": least} | ({"most": tokens} if into == "sentences" else {"size": tokens})
+    corpus.write_chunks(make(corpus.paragraphs(texts), tokenizer, counts, **limits), out, counts)
+    typer.echo(json.dumps({"out": str(out)} | counts.to_dict()))
+
+
+@app.command()
+def sample(
+    count: Annotated[int, typer.Option(help="Sentences to make.", min=1)] = 1000,
+    out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("samples.jsonl"),
+    model: DecoderOption = DECODER,
+    batch_size: Annotated[int, typer.Option(help="Texts sampled at once.", min=1)] = 64,
+    temperature: Annotated[float, typer.Option(min=0.01)] = 1.0,
+    top_p: Annotated[float, typer.Option(min=0.01, max=1)] = 0.95,
+    dtype: DtypeOption = "auto",
+    device: DeviceOption = "cpu",
+    seed: Annotated[int, typer.Option()] = 0,
+) -> None:
+    """Sample training text from a decoder itself: what it says unprompted fits it best."""
+    from larimar_editor.model.loading import load_decoder
+    from larimar_editor.training import corpus
+
+    decoder, tokenizer = load_decoder(model, dtype, device)
+    counts = corpus.Counts()
+    texts = corpus.sampled_texts(
+        decoder, tokenizer, count, counts, batch_size=batch_size, temperature=temperature, top_p=top_p, seed=seed
+    )
+    corpus.write_chunks(texts, out, counts)
+    typer.echo(json.dumps({"out": str(out)} | counts.to_dict()))
+
+
+@app.command()
+def rephrase(
+    count: Annotated[int, typer.Option(help="Facts to make.", min=1)] = 1000,
+    out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("facts.jsonl"),
+    relations: Annotated[Optional[Path], typer.Option(help="YAML file of relations; those that ship by default.")] = None,
+    text: TextOption = None,
+    exclude: Annotated[
+        Optional[list[Path]], typer.Option(help="Edits whose wordings must not occur; may be given again.")
+    ] = None,
+    seed: Annotated[int, typer.Option()] = 0,
+) -> None:
+    """Make up facts in several wordings from relations and names (some found in the text); prints the wordings left out."""
+    from larimar_editor.data.edits import load_edits
+    from larimar_editor.data.relations import Names, RephrasedFacts, read_relations, without_wordings_of
+    from larimar_editor.data.texts import SENTENCES, read_sentences
+
+    every = read_relations(relations)
+    allowed = without_wordings_of(every, [edit for path in exclude or () for edit in load_edits(path)])
+    facts = RephrasedFacts(allowed, Names(text=read_sentences(text or SENTENCES)), seed)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("w", encoding="utf-8") as file:
+        for fact in map(facts.__getitem__, range(count)):
+            file.write(json.dumps(fact, ensure_ascii=False) + "\n")
+    wordings = [sum(len(relation.prompts) for relation in each) for each in (every, allowed)]
+    typer.echo(json.dumps({"out": str(out), "facts": count, "wordings": wordings[1], "left_out": wordings[0] - wordings[1]}))
+
+
+@app.command("memit-stats")
+def memit_stats(
+    hparams: Annotated[str, typer.Option(help="MEMIT's YAML file, or the name of one that ships.")] = "MEMIT/smollm2-135m",
+    text: TextOption = None,
+) -> None:
+    """Compute MEMIT's key statistics from local text, into the files that EasyEdit looks for."""
+    import easyeditor
+
+    from larimar_editor.data.texts import SENTENCES
+    from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
+    from larimar_editor.hparams import find_hparams
+
+    values = easyeditor.MEMITHyperParams.from_hparams(str(find_hparams(hparams)))
+    editor = easyeditor.BaseEditor.from_hparams(values)
+    compute_key_statistics(editor.model, editor.tok, values, text or SENTENCES)
+    typer.echo(f"statistics of layers {', '.join(map(str, values.layers))} are in {values.stats_dir}")
+
+
+@app.command()
+def models(
+    to: Annotated[Optional[Path], typer.Option(help="Copy the embedded decoder's folder here, for scripts of your own.")] = None,
+) -> None:
+    """Make the embedded models' folders and print where they are."""
+    from larimar_editor.pretrained.embedded import EMBEDDED, resolve
+
+    for name in EMBEDDED:
+        typer.echo(f"{name}: {resolve(name)}")
+    if to is not None:
+        shutil.copytree(resolve(DECODER), to / DECODER, dirs_exist_ok=True)
+        typer.echo(f"copied to {to / DECODER}")
+
+
+@app.command()
+def hparams(
+    files: Annotated[list[Path], typer.Argument(help="Larimar's YAML files, to be written anew.")],
+) -> None:
+    """Write hyperparameter files anew, with every key and its meaning; values stay as they are."""
+    from larimar_editor.hparams import LarimarHyperParams
+
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        title = text.split("\n")[0].lstrip("# ") if text.startswith("#") else "Larimar"
+        path.write_text(LarimarHyperParams.from_hparams(path).to_yaml(title), encoding="utf-8")
+
+
+@app.command()
+def settings() -> None:
+    """Print every key of hyperparameter files, checkpoints and training files, as in docs/settings.md."""
+    from larimar_editor.training.settings import documentation
+
+    typer.echo(documentation(), nl=False)

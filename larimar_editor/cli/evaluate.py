@@ -1,0 +1,71 @@
+"""``larimar-editor eval``: the tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from larimar_editor.cli.options import CheckpointOption, DeviceOption, DtypeOption, SetOption, settings_of
+from larimar_editor.evaluation.tables import NAMES
+
+
+def evaluate(
+    name: Annotated[str, typer.Argument(help=f"Table or figure: {', '.join(NAMES)}; or all.")],
+    hparams: Annotated[str, typer.Option(help="Larimar's YAML file, or the name of one that ships.")] = "LARIMAR/smollm2-135m",
+    checkpoint: CheckpointOption = None,
+    set_: SetOption = None,
+    out: Annotated[Path, typer.Option(help="Folder; each evaluation has one of its name in it. Scored cases are kept.")] = Path(
+        "results/eval"
+    ),
+    counterfact: Annotated[Optional[Path], typer.Option(help="CounterFact. By default the project's own edits.")] = None,
+    zsre: Annotated[Optional[Path], typer.Option(help="ZsRE. By default the project's own edits.")] = None,
+    text: Annotated[Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")] = None,
+    facts: Annotated[
+        Optional[Path],
+        typer.Option(help="Facts for longcontext, one a line, a tab before the answer. By default those that ship."),
+    ] = None,
+    limit: Annotated[Optional[int], typer.Option(help="Use the first cases only.", min=1)] = None,
+    baselines: Annotated[
+        int, typer.Option(help="Cases for EasyEdit's own methods, at most: some take a minute each; 0 runs none.", min=0)
+    ] = 4,
+    dtype: DtypeOption = "float32",
+    device: DeviceOption = "cpu",
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+) -> None:
+    """A table or figure: records, summary, table in Markdown, LaTeX and CSV, figure. A run that was stopped goes on."""
+    if name not in (*NAMES, "all"):
+        raise typer.BadParameter(f"no evaluation {name!r}; there are {', '.join(NAMES)} and all", param_hint="NAME")
+    from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
+    from larimar_editor.evaluation.harness.baselines import NoBaselines
+    from larimar_editor.evaluation.harness.context import Context
+    from larimar_editor.evaluation.harness.records import processes
+    from larimar_editor.evaluation.harness.report import all_tables
+    from larimar_editor.evaluation.tables import find
+    from larimar_editor.hparams import find_hparams
+
+    context = Context(
+        find_hparams(hparams),
+        counterfact,
+        zsre,
+        text,
+        facts,
+        out,
+        limit,
+        baselines,
+        dtype,
+        device,
+        seed,
+        settings_of(set_),
+        checkpoint,
+        EasyEditBaselines(log=typer.echo) if baselines else NoBaselines(),
+    )
+    summaries, tables = [], []
+    for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:
+        summaries.append(evaluation.run(context, out / evaluation.name, progress=processes().is_main_process))
+        if processes().is_main_process:
+            tables.append((out / evaluation.name / "table.md").read_text(encoding="utf-8"))
+            typer.echo(f"{evaluation.name}: {evaluation.title}\n\n{tables[-1]}")
+    if name == "all" and processes().is_main_process:
+        (out / "tables.md").write_text(all_tables(summaries, tables), encoding="utf-8")

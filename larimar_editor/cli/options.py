@@ -1,0 +1,47 @@
+"""What several commands take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+import yaml
+
+from larimar_editor.model.settings import Dtype
+from larimar_editor.pretrained.embedded import DECODER
+
+__all__ = [
+    "DECODER",
+    "CheckpointOption",
+    "DecoderOption",
+    "DeviceOption",
+    "DtypeOption",
+    "SetOption",
+    "TextOption",
+    "settings_of",
+]
+
+DtypeOption = Annotated[Dtype, typer.Option(help="Decoder dtype; auto is bfloat16 where that is fast.")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")]
+DecoderOption = Annotated[str, typer.Option(help="Decoder: a Hugging Face name, a folder, or an embedded model.")]
+CheckpointOption = Annotated[
+    Optional[str], typer.Option(help="Larimar checkpoint: a folder, or the name of one that ships, which is the default.")
+]
+TextOption = Annotated[Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")]
+SetOption = Annotated[
+    Optional[list[str]], typer.Option("--set", help="name=value in place of the file's or the checkpoint's; may be given again.")
+]
+
+
+def settings_of(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """What ``--set`` was given, values read as YAML.
+
+    Raises:
+        typer.BadParameter: no name=value.
+    """
+    parted = [pair.partition("=") for pair in pairs or ()]
+    if bad := [name for name, equals, _ in parted if not equals]:
+        raise typer.BadParameter(f"--set takes name=value, got {bad[0]!r}")
+    return {name: yaml.safe_load(value) for name, _, value in parted}

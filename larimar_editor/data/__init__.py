@@ -1,0 +1,1 @@
+"""Edits, texts and facts made by rule: what is read from files, and what ships."""

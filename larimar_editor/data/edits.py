@@ -1,0 +1,136 @@
+"""Edits from files: EasyEdit's flat CounterFact, ROME's original CounterFact, ZsRE, and the project's own sixty."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+OWN_EDITS = Path(__file__).parent / "edits.json"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One case of an evaluation.
+
+    Attributes:
+        prompt, target_new, ground_truth, subject: the edit and what it replaces.
+        rephrase_prompts: other wordings of ``prompt``; the edit should hold for them.
+        locality_prompts: neighbours that must not change.
+        locality_ground_truth: their true answers, one each.
+        portability_prompts: questions whose answer follows from the edit.
+        portability_ground_truth: those answers, one each.
+        case_id: number in the file.
+    """
+
+    prompt: str
+    target_new: str
+    ground_truth: str
+    subject: str
+    rephrase_prompts: tuple[str, ...] = ()
+    locality_prompts: tuple[str, ...] = ()
+    locality_ground_truth: tuple[str, ...] = ()
+    portability_prompts: tuple[str, ...] = ()
+    portability_ground_truth: tuple[str, ...] = ()
+    case_id: int = field(default=0, compare=False)
+
+    @classmethod
+    def from_dict(cls, values: Mapping) -> Edit:
+        """The inverse of `dataclasses.asdict`, after JSON made lists of its tuples."""
+        fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        return cls(**fields)
+
+
+def load_edits(path: str | Path | None = None, limit: int | None = None) -> list[Edit]:
+    """Edits of a JSON file; the project's own without a path.
+
+    Args:
+        path: a list of records in EasyEdit's flat format, ROME's original format or MEND's ZsRE format.
+        limit: how many to return, from the start; all when None.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not such a file; the message names the record and what it lacks.
+    """
+    path = OWN_EDITS if path is None else Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no data file {path}")
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(records, list) or not records:
+        raise ValueError(f"{path} must hold a list of records")
+    edits = []
+    for number, record in enumerate(records[:limit]):
+        try:
+            edits.append(_read(record, number))
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path}, record {number}: not a known format, it lacks {error}") from error
+    return edits
+
+
+def _read(record: Mapping, number: int) -> Edit:
+    edit = _edit(record, number)
+    prompts, answers = _portability(record)
+    return replace(edit, portability_prompts=prompts, portability_ground_truth=answers)
+
+
+def _edit(record: Mapping, number: int) -> Edit:
+    if "requested_rewrite" in record:  # ROME
+        rewrite = record["requested_rewrite"]
+        neighbours = tuple(record.get("neighborhood_prompts", ()))
+        return Edit(
+            prompt=rewrite["prompt"].format(rewrite["subject"]),
+            target_new=rewrite["target_new"]["str"],
+            ground_truth=rewrite["target_true"]["str"],
+            subject=rewrite["subject"],
+            rephrase_prompts=tuple(record.get("paraphrase_prompts", ())),
+            locality_prompts=neighbours,
+            # ROME's neighbours share the true answer by construction.
+            locality_ground_truth=(rewrite["target_true"]["str"],) * len(neighbours),
+            case_id=record.get("case_id", number),
+        )
+    if "src" in record:  # ZsRE as in MEND and EasyEdit
+        return Edit(
+            prompt=record["src"],
+            target_new=record["alt"],
+            ground_truth=record["answers"][0],
+            subject=record["subject"],
+            rephrase_prompts=_several(record.get("rephrase")),
+            locality_prompts=_several(record.get("loc")),
+            locality_ground_truth=_several(record.get("loc_ans")),
+            case_id=record.get("case_id", number),
+        )
+    return Edit(
+        prompt=record["prompt"],
+        target_new=record["target_new"],
+        ground_truth=record["ground_truth"],
+        subject=record["subject"],
+        rephrase_prompts=_several(record.get("rephrase_prompt")),
+        locality_prompts=_several(record.get("locality_prompt")),
+        locality_ground_truth=_several(record.get("locality_ground_truth")),
+        case_id=record.get("case_id", number),
+    )
+
+
+def _portability(record: Mapping) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Questions and answers: ours; ``New Question`` of EasyEdit's CounterFact and ZsRE; KnowEdit's lists by kind."""
+    given = record.get("portability")
+    if given is None:
+        return _several(record.get("portability_prompt")), _several(record.get("portability_ground_truth"))
+    if "New Question" in given:
+        return (given["New Question"],), (given["New Answer"],)
+    asked = [each for kind in given.values() for each in kind]
+    return tuple(each["prompt"] for each in asked), tuple(_first(each["ground_truth"]) for each in asked)
+
+
+def _first(value: str | list) -> str:
+    """KnowEdit nests an answer and its aliases in lists; the first is taken."""
+    return value if isinstance(value, str) else _first(value[0])
+
+
+def _several(value: str | list[str] | None) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)

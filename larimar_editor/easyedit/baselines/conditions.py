@@ -1,0 +1,63 @@
+"""EasyEdit's methods as the baselines of an evaluation: each in a process of its own, once for all tables that ask for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from larimar_editor.data.edits import Edit
+from larimar_editor.easyedit.baselines.jobs import Job, chosen_methods, hparams_file, run
+from larimar_editor.easyedit.finding import find_easyedit
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.records import LeftOut
+from larimar_editor.evaluation.harness.trials import Trial
+
+
+@dataclass(frozen=True)
+class EasyEditBaselines:
+    """Implements `larimar_editor.evaluation.harness.baselines.Baselines`.
+
+    Attributes:
+        only: names of the methods to run; None runs all.
+        device: "cpu" or a CUDA index in place of the context's.
+        log: gets the line of a method that is left out.
+    """
+
+    only: Sequence[str] | None = None
+    device: str | None = None
+    log: Callable[[str], None] = print
+
+    def methods(self, context: Context, wanted: Sequence[str] | None = None) -> list[str]:
+        """Those of ``wanted``, or of all, that EasyEdit has and that have a YAML file for the context's model."""
+        try:
+            find_easyedit()
+        except ModuleNotFoundError as error:
+            self.log(str(error))
+            return []
+        chosen = wanted if self.only is None else [name for name in self.only if wanted is None or name in wanted]
+        return chosen_methods(chosen, context.hparams.parents[1], context.hparams.stem, self.log)
+
+    def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
+        """Records of `larimar_editor.easyedit.baselines.single`."""
+        return self._run(context, "single", method, [asdict(edit) for edit in edits])
+
+    def trials(self, context: Context, method: str, trials: Sequence[Trial]) -> list[list[dict]]:
+        """Stages' results of each trial; see `larimar_editor.easyedit.baselines.many`."""
+        return [record["stages"] for record in self._run(context, "many", method, [trial.to_dict() for trial in trials])]
+
+    def _run(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[dict]:
+        file = hparams_file(context.hparams.parents[1], method, context.hparams.stem)
+        # Only the first case names the folder: a run of more cases goes on from one of fewer.
+        settings = json.dumps([context.lasting(), runner, file.read_text(encoding="utf-8"), cases[:1]], sort_keys=True)
+        out = context.out / "easyedit" / hashlib.sha256(settings.encode()).hexdigest()[:12]
+        out.mkdir(parents=True, exist_ok=True)
+        device = self.device or context.device.removeprefix("cuda:").replace("cuda", "0")
+        reasons: list[str] = []
+        module = f"larimar_editor.easyedit.baselines.{runner}"
+        job = Job(module, method, str(file.resolve()), list(cases), str(out.resolve()), device=device)
+        if not run(job, reasons.append):
+            self.log(" ".join(reasons))
+            raise LeftOut(" ".join(reasons))
+        return job.finished()[: len(cases)]

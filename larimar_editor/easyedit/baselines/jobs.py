@@ -1,0 +1,132 @@
+"""One method of EasyEdit at work on cases, in a process of its own.
+
+So one method's memory, patches or failure are not another's. A job that was interrupted goes on where it stopped: finished
+cases are in ``METHOD.jsonl``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tqdm.auto import tqdm
+
+from larimar_editor.easyedit.registration import available_methods
+from larimar_editor.evaluation.harness.records import read_records, whole_lines
+
+# How EasyEdit calls the hyperparameter class of a method that we have a YAML file for.
+HPARAMS_CLASSES = {
+    "LARIMAR": "LarimarHyperParams",
+    "ROME": "ROMEHyperParams",
+    "MEMIT": "MEMITHyperParams",
+    "GRACE": "GraceHyperParams",
+    "FT": "FTHyperParams",
+    "AlphaEdit": "AlphaEditHyperParams",
+    "WISE": "WISEHyperParams",
+    "ULTRAEDIT": "UltraEditHyperParams",
+}
+
+_OF_A_LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the process of one method needs to know.
+
+    Attributes:
+        runner: the module that does it, when it is run with the path of this job's JSON file.
+        method: EasyEdit's name of the method.
+        hparams: its YAML file.
+        cases: one mapping each, as the runner takes them; a record is written for each.
+        out: folder for records and log.
+        workdir: where relative paths in the YAML file start.
+        device: overrides the YAML file's, when not None.
+        options: of the runner.
+    """
+
+    runner: str
+    method: str
+    hparams: str
+    cases: list[Mapping]
+    out: str
+    workdir: str = field(default_factory=os.getcwd)
+    device: str | None = None
+    options: Mapping = field(default_factory=dict)
+
+    @property
+    def records(self) -> Path:
+        """One JSON line per finished case."""
+        return Path(self.out) / f"{self.method}.jsonl"
+
+    def finished(self) -> list[dict]:
+        """The records that are there, the last one only if it is whole."""
+        return read_records(self.records)
+
+    def drop_torn_record(self) -> None:
+        """Cut off what an interrupted run left of its last record, so that the next one starts on a line of its own."""
+        self.records.write_text("".join(line + "\n" for line in whole_lines(self.records)), encoding="utf-8")
+
+
+def hparams_file(folder: Path, method: str, model: str) -> Path:
+    """``FOLDER/METHOD/MODEL.yaml``."""
+    return folder / method / f"{model}.yaml"
+
+
+def chosen_methods(methods: Sequence[str] | None, hparams: Path, model: str, say: Callable[[str], None]) -> list[str]:
+    """Those of ``methods``, or of all, that this EasyEdit has and a YAML file exists for; ``say`` gets a line for the others."""
+    importlib.import_module("easyeditor")  # registers LARIMAR
+    has = available_methods()
+    wanted = list(HPARAMS_CLASSES) if methods is None else list(methods)
+    chosen = []
+    for method in wanted:
+        if method not in has:
+            say(f"{method} is left out: this EasyEdit has no such method")
+        elif not hparams_file(hparams, method, model).exists():
+            say(f"{method} is left out: there is no {hparams_file(hparams, method, model)}")
+        elif method not in HPARAMS_CLASSES:
+            say(f"{method} is left out: its hyperparameter class is not known to larimar_editor.easyedit.baselines.jobs")
+        else:
+            chosen.append(method)
+    if methods is None:
+        others = sorted(set(has) - set(HPARAMS_CLASSES))
+        say(f"without a hparams file for {model}, and so left out: {', '.join(others)}")
+    return chosen
+
+
+def run(job: Job, say: Callable[[str], None]) -> bool:
+    """Run the cases that are not finished, in a process of their own; False, and a line, when it fails."""
+    done = len(job.finished())
+    if done >= len(job.cases):
+        return True
+    path = Path(job.out) / f"{job.method}.job.json"
+    path.write_text(json.dumps(asdict(job)), encoding="utf-8")
+    log = Path(job.out) / f"{job.method}.log"
+    command = [sys.executable, "-m", job.runner, str(path)]
+    root = Path(__file__).parents[3]
+    # The process is on its own, even where this one was launched together with others.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_LAUNCH)}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    with log.open("a", encoding="utf-8") as stream, tqdm(total=len(job.cases), initial=done, desc=job.method, unit="case") as bar:
+        # EasyEdit writes its own logs folder into the working directory.
+        child = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, cwd=job.out, env=environment)
+        try:
+            while child.poll() is None:
+                time.sleep(0.5)
+                if new := len(job.finished()) - bar.n:
+                    bar.update(new)
+        except BaseException:
+            child.terminate()
+            raise
+        bar.update(len(job.finished()) - bar.n)
+    path.unlink()
+    if child.returncode:
+        last = [line for line in log.read_text(encoding="utf-8").splitlines() if line.strip()][-1:]
+        say(f"{job.method} is left out: it failed with {''.join(last)!r}; see {log}")
+    return child.returncode == 0

@@ -1,0 +1,95 @@
+"""What the process of a job needs, whatever the job: EasyEdit's editor, and what to note beside a figure."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import easyeditor
+import torch
+import yaml
+
+from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job
+from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
+from larimar_editor.easyedit.finding import find_easyedit
+from larimar_editor.hparams import LarimarHyperParams
+from larimar_editor.utils.device import environment, peak_memory_mb, synchronise
+
+_WITH_KEY_STATISTICS = ("MEMIT", "AlphaEdit")
+
+
+def given_job() -> Job:
+    """The job whose JSON file is this process's argument."""
+    return Job(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+
+
+def work(job: Job, score: Callable[[Mapping], dict]) -> None:
+    """Write the record of every case that is not finished, each with peak memory, hardware and versions."""
+    version = "release of 2023" if find_easyedit().release_2023 else "main branch"
+    surroundings = environment("cuda" if torch.cuda.is_available() else "cpu") | {"easyedit": version}
+    job.drop_torn_record()
+    with job.records.open("a", encoding="utf-8") as stream:
+        for case in job.cases[len(job.finished()) :]:
+            # A resumed run has a first edit of its own; it is not the first of the record.
+            record = score(case) | {"peak_memory_mb": peak_memory_mb(), "environment": surroundings}
+            stream.write(json.dumps(record) + "\n")
+            stream.flush()
+
+
+def open_editor(job: Job):
+    """EasyEdit's ``BaseEditor`` for the job's method, with key statistics where the method needs them."""
+    values = _known_values(job)
+    editor = easyeditor.BaseEditor.from_hparams(values)
+    if getattr(values, "mom2_adjustment", False) and job.method in _WITH_KEY_STATISTICS:
+        compute_key_statistics(editor.model, editor.tok, values)
+    return editor
+
+
+def _known_values(job: Job):
+    """The hyperparameter object, from the YAML file's keys that this EasyEdit knows."""
+    cls = LarimarHyperParams if job.method == "LARIMAR" else getattr(easyeditor, HPARAMS_CLASSES[job.method])
+    values = yaml.safe_load(Path(job.hparams).read_text(encoding="utf-8"))
+    known = {field.name for field in fields(cls)}
+    if "act_margin" in values:  # WISE's class has its three numbers
+        values["alpha"], values["beta"], values["gamma"] = values.pop("act_margin")
+    unknown = sorted(values.keys() - known)
+    if unknown and job.method != "LARIMAR":
+        print(f"{job.method}: this EasyEdit has no {', '.join(unknown)}; left out")
+        values = {key: value for key, value in values.items() if key in known}
+    if "stats_dir" in values:
+        values["stats_dir"] = str(Path(job.workdir) / values["stats_dir"])
+    if job.device is not None:
+        values["device"] = int(job.device) if job.device.isdigit() else job.device
+    convert = importlib.import_module("easyeditor.util.hparams").HyperParams.construct_float_from_scientific_notation
+    return cls(**convert(values))
+
+
+class Stopwatch:
+    """Seconds of the calls of a function, CUDA synchronised before and after.
+
+    Args:
+        function: what is timed.
+        after: called with each result, outside the time.
+
+    Attributes:
+        seconds: one figure per call.
+    """
+
+    def __init__(self, function: Callable, after: Callable = lambda result: None):
+        self.function, self.after = function, after
+        self.seconds: list[float] = []
+
+    def __call__(self, *args, **kwargs):
+        """Call the function; its result."""
+        synchronise()
+        start = time.perf_counter()
+        result = self.function(*args, **kwargs)
+        synchronise()
+        self.seconds.append(time.perf_counter() - start)
+        self.after(result)
+        return result

@@ -1,0 +1,52 @@
+"""Where EasyEdit is: the checkout that ``EASYEDIT_HOME`` names, else an installed package."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_HOW_TO_GET_IT = (
+    "EasyEdit was not found. Set EASYEDIT_HOME to a checkout of its repository, or install its release: "
+    "pip install --no-deps easyeditor==0.0.1.dev0"
+)
+
+
+@dataclass(frozen=True)
+class EasyEditSource:
+    """Where EasyEdit is and which one it is.
+
+    Attributes:
+        package: folder of the ``easyeditor`` package.
+        found_by: "EASYEDIT_HOME" or "installed".
+        release_2023: whether it is the release of October 2023, which has to be mended.
+    """
+
+    package: Path
+    found_by: str
+    release_2023: bool
+
+    @property
+    def search_path(self) -> list[str]:
+        """What to search for the package."""
+        return [str(self.package.parent)]
+
+
+def find_easyedit() -> EasyEditSource:
+    """Look for EasyEdit without importing it.
+
+    Raises:
+        ModuleNotFoundError: it is nowhere, or ``EASYEDIT_HOME`` holds none; the message says what to do.
+    """
+    home = os.environ.get("EASYEDIT_HOME")
+    if home:
+        package, found_by = Path(home) / "easyeditor", "EASYEDIT_HOME"
+        if not (package / "__init__.py").exists():
+            raise ModuleNotFoundError(f"EASYEDIT_HOME={home} holds no easyeditor package", name="easyeditor")
+    else:
+        spec = importlib.machinery.PathFinder.find_spec("easyeditor")
+        if spec is None or not spec.submodule_search_locations:
+            raise ModuleNotFoundError(_HOW_TO_GET_IT, name="easyeditor")
+        package, found_by = Path(spec.submodule_search_locations[0]), "installed"
+    return EasyEditSource(package, found_by, release_2023=not (package / "util" / "device.py").exists())

@@ -1,0 +1,1 @@
+"""What every table shares: cases, records, estimates, scores, files."""

@@ -1,0 +1,88 @@
+"""The methods that Larimar is measured beside. Who runs them is handed in with the context: nothing here knows how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from larimar_editor.data.edits import Edit
+from larimar_editor.evaluation.harness.records import Condition, cases_of
+from larimar_editor.evaluation.harness.trials import Trial, records_of, stage_of
+
+if TYPE_CHECKING:
+    from larimar_editor.evaluation.harness.context import Context
+
+
+class Baselines(Protocol):
+    """Runs other methods on the same model and edits."""
+
+    def methods(self, context: Context, wanted: Sequence[str] | None = None) -> list[str]:
+        """Those of ``wanted``, or of all, that can be run here."""
+        ...
+
+    def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
+        """Each edit made alone, scored and undone: ``pre``, ``post``, ``seconds``, ``peak_memory_mb``, ``environment`` and
+        ``single``, a record as of `larimar_editor.evaluation.harness.single_edits`.
+
+        Raises:
+            LeftOut: the method failed.
+        """
+        ...
+
+    def trials(self, context: Context, method: str, trials: Sequence[Trial]) -> list[list[dict]]:
+        """Stages' results of each trial: ``seconds`` of each block, ``scores`` (``accuracy`` and ``same``) and ``answers``.
+
+        Raises:
+            LeftOut: the method failed.
+        """
+        ...
+
+
+class NoBaselines:
+    """Larimar alone."""
+
+    def methods(self, context: Context, wanted: Sequence[str] | None = None) -> list[str]:
+        """None can be run."""
+        return []
+
+    def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
+        """Never called, as there is no method."""
+        raise NotImplementedError(method)
+
+    def trials(self, context: Context, method: str, trials: Sequence[Trial]) -> list[list[dict]]:
+        """Never called, as there is no method."""
+        raise NotImplementedError(method)
+
+
+def single_edit_conditions(context: Context, edits: Sequence[Edit], value: Callable[[Mapping], Mapping]) -> list[Condition]:
+    """A condition per method, ``LARIMAR`` among them: single edits, made, scored and undone by the method's own framework.
+
+    Args:
+        context: has the methods.
+        edits: the cases.
+        value: a method's record to this evaluation's.
+    """
+
+    def score(method: str):
+        return lambda cases: [value(record) for record in context.baselines.single_edits(context, method, cases)]
+
+    return [
+        Condition(method, cases_of(list(edits)), score(method), batch=0, settings={"method": method})
+        for method in context.baselines.methods(context)
+    ]
+
+
+def held_edit_conditions(
+    context: Context, edits: Sequence[Edit], methods: Sequence[str], together: bool = False
+) -> list[Condition]:
+    """A condition per method: the edits one after the other or in one block, then each is asked for."""
+
+    def score(method: str):
+        trial = Trial([stage_of(edits, together)], context.seed)
+        return lambda cases: records_of(context.baselines.trials(context, method, [trial])[0][0], edits)
+
+    how = "edits in one block" if together else "edits"
+    return [
+        Condition(f"{method}, {len(edits)} {how}", cases_of(edits), score(method), 0, {"method": method, "facts": len(edits)})
+        for method in context.baselines.methods(context, methods)
+    ]

@@ -1,0 +1,129 @@
+"""What an evaluation is run on: a model by its hyperparameter file, and cases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from larimar_editor.checkpoints import shipped
+from larimar_editor.data.edits import Edit, load_edits
+from larimar_editor.data.texts import SENTENCES
+from larimar_editor.evaluation.harness.baselines import Baselines, NoBaselines
+from larimar_editor.evaluation.harness.records import processes
+from larimar_editor.hparams import LarimarHyperParams
+from larimar_editor.model.checkpoint import checkpoint_folder
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.loading import load_larimar
+
+
+@dataclass
+class Context:
+    """Model and data of a run.
+
+    Attributes:
+        hparams: Larimar's YAML file.
+        counterfact, zsre: data files; the project's own edits where None.
+        text: plain text for perplexity; the sentences that ship where None.
+        facts: for reads from long contexts; the invented ones that ship where None.
+        out: folder of all evaluations; what EasyEdit's methods did is kept in ``easyedit`` there, once for all.
+        limit: cases at most.
+        baseline_cases: cases at most for EasyEdit's methods, which take seconds each.
+        dtype: of the decoder: auto, float32, bfloat16 or float16.
+        device: cpu, cuda or cuda:N.
+        seed: of everything random.
+        settings: of `LarimarSettings`, in place of the hyperparameter file's and the checkpoint's.
+        checkpoint: folder or name, in place of the hyperparameter file's.
+        baselines: runs the methods that Larimar is measured beside.
+    """
+
+    hparams: Path
+    counterfact: Path | None = None
+    zsre: Path | None = None
+    text: Path | None = None
+    facts: Path | None = None
+    out: Path = Path("results/eval")
+    limit: int | None = None
+    baseline_cases: int = 10
+    dtype: str = "float32"
+    device: str = "cpu"
+    seed: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: str | None = None
+    baselines: Baselines = field(default_factory=NoBaselines)
+    _models: dict[str, LarimarForCausalLM] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def values(self) -> LarimarHyperParams:
+        """The hyperparameters."""
+        return LarimarHyperParams.from_hparams(str(self.hparams))
+
+    @cached_property
+    def counterfact_edits(self) -> list[Edit]:
+        """CounterFact's cases, or the project's own."""
+        return load_edits(self.counterfact, self.limit)
+
+    @cached_property
+    def zsre_edits(self) -> list[Edit]:
+        """ZsRE's cases, or the project's own."""
+        return load_edits(self.zsre, self.limit)
+
+    @property
+    def plain_text(self) -> str:
+        """The text for perplexity."""
+        return (self.text or SENTENCES).read_text(encoding="utf-8")
+
+    @property
+    def folder(self) -> Path:
+        """The Larimar checkpoint."""
+        return checkpoint_folder(self.checkpoint or self.values.larimar_checkpoint or shipped(self.values.model_name))
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The checkpoint's settings that are changed."""
+        return self.values.config_overrides() | dict(self.settings)
+
+    def larimar(self, **settings) -> LarimarForCausalLM:
+        """The Larimar with some settings changed, nothing written. The last one asked for is kept."""
+        key = json.dumps(settings, sort_keys=True)
+        if key not in self._models:
+            self._models.clear()  # two decoders at once may be too many
+            changed = self.overrides | settings
+            # Of processes launched together on GPUs, each has one of its own.
+            device = f"cuda:{processes().local_process_index}" if self.device == "cuda" else self.device
+            self._models[key], _ = load_larimar(self.folder, self.dtype, changed, device, self.values.model_name)
+        return self._models[key]
+
+    def describe(self) -> dict:
+        """What was run on what, for the record."""
+        return {
+            "hparams": str(self.hparams),
+            "model": self.values.model_name,
+            "overrides": self.overrides,
+            "checkpoint": _digest(self.folder / "model.safetensors"),
+            "counterfact": _source(self.counterfact),
+            "zsre": _source(self.zsre),
+            "text": _source(self.text),
+            "facts": _source(self.facts),
+            "limit": self.limit,
+            "baseline_cases": self.baseline_cases,
+            "dtype": self.dtype,
+            "device": self.device,
+            "seed": self.seed,
+        }
+
+    def lasting(self) -> dict:
+        """`describe` less how many cases: records of one run serve another where all this is the same."""
+        return {key: value for key, value in self.describe().items() if key not in ("limit", "baseline_cases")}
+
+
+def _source(path: Path | None) -> str:
+    return "the project's own" if path is None else f"{path.name}, {_digest(path)}"
+
+
+def _digest(path: Path) -> str:
+    return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()[:16]

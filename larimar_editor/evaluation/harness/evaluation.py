@@ -1,0 +1,133 @@
+"""What a table or figure of the paper is here: conditions to score, columns, the paper's own numbers, and files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.estimates import Estimate, mean, resampled
+from larimar_editor.evaluation.harness.records import Condition, processes, run_conditions
+from larimar_editor.evaluation.harness.report import estimates_frame, write_table
+from larimar_editor.utils.device import environment
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: the mean over a condition's records.
+
+    Attributes:
+        key: as in ``paper.yaml``.
+        header: for people.
+        value: record to number; None leaves the record out.
+        scale: factor, 100 for percent.
+    """
+
+    key: str
+    header: str
+    value: Callable[[Any], float | None]
+    scale: float = 1.0
+
+    def of(self, records: Sequence[Mapping]) -> Estimate | None:
+        """The mean over ``records`` with its interval; None where none has a value."""
+        return mean(map(self.value, records), self.scale)
+
+
+@dataclass(frozen=True)
+class Statistic(Column):
+    """A column whose ``value`` is a statistic of all records together; its interval is by resampling them."""
+
+    def of(self, records: Sequence[Mapping]) -> Estimate | None:
+        """The statistic of ``records`` with its interval; None without a record."""
+        return resampled(records, self.value, self.scale) if records else None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One table or figure.
+
+    Attributes:
+        name: of the command.
+        title: what is measured, in one line.
+        conditions: what is scored, in the table's order.
+        columns: of the table.
+        plot: draws the rows into a file; None where the paper has a table only.
+        note: how it differs from the paper's, for the record.
+    """
+
+    name: str
+    title: str
+    conditions: Callable[[Context], Sequence[Condition]]
+    columns: Sequence[Column]
+    plot: Callable[[Sequence[Mapping], Path], None] | None = None
+    note: str = ""
+    paper: Mapping = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "paper", _paper()[self.name])
+
+    def run(self, context: Context, out: Path, progress: bool = True) -> dict:
+        """Score what is not scored yet, and write records, summary, tables and figure into ``out``.
+
+        Returns:
+            the summary: ``rows`` with an estimate per column, what was run on what, and the paper's rows.
+
+        Raises:
+            ValueError: ``out`` has records of other settings; they are left alone.
+        """
+        _same_settings(out, context)
+        conditions = self.conditions(context)
+        left_out: dict[str, str] = {}
+        records = run_conditions(conditions, out / "records.jsonl", progress, left_out)
+        rows = [self._row(condition, records) for condition in conditions if condition.name not in left_out]
+        summary = {
+            "evaluation": self.name,
+            "title": self.title,
+            "paper": dict(self.paper),
+            "note": self.note,
+            "rows": rows,
+            "left_out": left_out,
+            "settings": context.describe() | environment(context.device),
+        }
+        if processes().is_main_process:
+            self._write(summary, out)
+        return summary
+
+    def _write(self, summary: Mapping, out: Path) -> None:
+        rows, paper = summary["rows"], self.paper.get("rows", ())
+        (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        headers = {column.key: column.header for column in self.columns}
+        write_table(estimates_frame(rows, headers, paper), out)
+        if self.plot is not None and rows:
+            self.plot(rows, out / "figure.png")
+
+    def _row(self, condition: Condition, records: Sequence[Mapping]) -> dict:
+        own = [record for record in records if record["condition"] == condition.name]
+        row: dict = {"name": condition.name, "settings": dict(condition.settings)}
+        for column in self.columns:
+            estimate = column.of(own)
+            row[column.key] = None if estimate is None else estimate.to_dict()
+        return row
+
+
+def _same_settings(out: Path, context: Context) -> None:
+    """Records of other settings are not these; fewer or more cases of the same are."""
+    settings = context.lasting()
+    path = out / "settings.json"
+    if processes().is_main_process and path.exists() and (before := json.loads(path.read_text(encoding="utf-8"))) != settings:
+        changed = ", ".join(f"{key} {before.get(key)!r}" for key in settings if before.get(key) != settings[key])
+        raise ValueError(f"{out} has records made with {changed}; choose another --out, or remove the folder")
+    if processes().is_main_process:
+        out.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+
+@cache
+def _paper() -> dict:
+    return yaml.safe_load((Path(__file__).parents[1] / "tables" / "paper.yaml").read_text(encoding="utf-8"))

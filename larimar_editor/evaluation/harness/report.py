@@ -1,0 +1,66 @@
+"""Results as tables: one writer for Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+NOTHING = "–"
+
+
+def estimates_frame(rows: Sequence[Mapping], headers: Mapping[str, str], paper: Sequence[Mapping] = ()) -> pd.DataFrame:
+    """Estimates with their intervals and counts, then the paper's own rows.
+
+    Args:
+        rows: ``name``, and under each key of ``headers`` an estimate as a mapping, or None.
+        headers: key to header; headers may be alike.
+        paper: ``name`` and plain numbers under the same keys.
+    """
+    own = [[row["name"], *(_estimate(row[key]) for key in headers)] for row in rows]
+    theirs = [[f"paper: {row['name']}", *(str(row.get(key, NOTHING)) for key in headers)] for row in paper]
+    return pd.DataFrame(own + theirs, columns=["", *headers.values()])
+
+
+def markdown(frame: pd.DataFrame, italic: str = "paper: ") -> str:
+    """A Markdown table; rows whose first cell begins with ``italic`` are in italics."""
+    cells = frame.astype(str).to_numpy(dtype=object)
+    for row in cells:
+        if row[0].startswith(italic):
+            row[:] = [cell if cell == NOTHING else f"*{cell}*" for cell in row]
+    return pd.DataFrame(cells, columns=frame.columns).to_markdown(index=False, disable_numparse=True, tablefmt="pipe") + "\n"
+
+
+def write_table(frame: pd.DataFrame, out: Path) -> str:
+    """Write ``table.md``, ``table.tex`` (for booktabs) and ``table.csv`` into ``out``; returns the Markdown."""
+    text = markdown(frame)
+    (out / "table.md").write_text(text, encoding="utf-8")
+    (out / "table.tex").write_text(frame.to_latex(index=False, escape=True), encoding="utf-8")
+    frame.to_csv(out / "table.csv", index=False)
+    return text
+
+
+def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
+    """Tables of several evaluations one after the other, each with its title and note, in Markdown.
+
+    Args:
+        summaries: as `larimar_editor.evaluation.harness.evaluation.Evaluation.run` returns them.
+        tables: their tables in Markdown.
+    """
+    settings = summaries[0]["settings"]
+    ran_on = ", ".join(f"{key} {settings[key]}" for key in ("model", "dtype", "counterfact", "zsre", "limit", "baseline_cases"))
+    machine = ", ".join(f"{key} {settings[key]}" for key in ("hardware", "threads", "torch", "transformers"))
+    parts = [f"Settings: {ran_on}. {machine}.\n\nIn brackets: 95% interval and number of cases; in italics: the paper's own.\n"]
+    for summary, table in zip(summaries, tables, strict=True):
+        left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items())
+        parts.append(f"## {summary['evaluation']}: {summary['title']}\n\n{table}\n{summary['note']}{left_out}\n")
+    return "\n".join(parts)
+
+
+def _estimate(estimate: Mapping | None) -> str:
+    if estimate is None:
+        return NOTHING
+    numbers = (estimate[key] for key in ("value", "low", "high"))
+    value, low, high = (f"{number:.1f}" if abs(number) >= 10 else f"{number:.3f}" for number in numbers)
+    return f"{value} ({low} to {high}; n = {estimate['count']})"

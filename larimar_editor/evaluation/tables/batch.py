@@ -1,0 +1,64 @@
+"""Facts written in one block, against their number and the memory's rows (paper, fig:batch (a), fig:memory_size)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from larimar_editor.data.edits import Edit
+from larimar_editor.evaluation.harness.baselines import held_edit_conditions
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
+from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, score_many_edits
+from larimar_editor.evaluation.harness.plots import Panel, panels_plot
+from larimar_editor.evaluation.harness.records import Condition, cases_of
+
+SIZES = (1, 4, 16, 64, 256, 512, 1024, 2048, 4096)
+ROWS = (128, 512)
+ASKED = 128  # of a block, evenly spread: asking takes longer than writing
+
+
+def _conditions(context: Context) -> list[Condition]:
+    edits = last_of_each_prompt(context.counterfact_edits)
+    few = edits[: context.baseline_cases]
+    sizes = sorted({size for size in SIZES if size <= len(edits)} | {len(few), len(edits)})
+    own = [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
+    # EasyEdit's ROME edits the first request of a call only.
+    together = held_edit_conditions(context, few, ["MEMIT"], together=True)
+    return own + together + held_edit_conditions(context, few, ["ROME"])
+
+
+def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
+    step = max(1, len(edits) // ASKED)
+
+    def score(cases: Sequence[Edit]) -> list[dict]:
+        return score_many_edits(context.larimar(memory_rows=rows), edits, progress=False, only=cases)
+
+    name = f"K = {rows}, N = {len(edits)}"
+    return Condition(name, cases_of(edits[::step]), score, batch=0, settings={"memory_rows": rows, "facts": len(edits)})
+
+
+def _plot(rows: Sequence[Mapping], path: Path) -> None:
+    lines: dict[str, list] = {}
+    for key, header in (("rewrite", "rewrite"), ("rephrase", "paraphrase"), ("neighbourhood", "neighbourhood")):
+        for row in rows:
+            settings = row["settings"]
+            label = settings.get("method") or f"K = {settings['memory_rows']}"
+            if row[key]:
+                lines.setdefault(f"{header}, {label}", []).append((settings["facts"], row[key]))
+    panels_plot([Panel(lines, "facts written at once (N)", "share of the answer's tokens", log="x")], path)
+
+
+EVALUATION = Evaluation(
+    "batch",
+    "Facts written in one block: N of them into K rows",
+    _conditions,
+    (
+        Column("rewrite", "Rewrite", lambda record: record["rewrite"]),
+        Column("rephrase", "Paraphrase", lambda record: record.get("rephrase")),
+        Column("neighbourhood", "Neighbours as before", lambda record: record.get("neighbourhood")),
+    ),
+    _plot,
+    note=f"Of a block up to {2 * ASKED - 1} facts are asked for, evenly spread. EasyEdit's methods get the first cases only; "
+    "ROME, which edits one at a time, one after the other.",
+)

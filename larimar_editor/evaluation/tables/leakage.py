@@ -1,0 +1,107 @@
+"""Does an answer that was to be deleted leak (paper, table:unlearning)? Rephrasing attack: 4 wordings, 5 sampled answers each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from larimar_editor.data.edits import Edit
+from larimar_editor.data.relations import with_openers
+from larimar_editor.evaluation.harness.answers import answers, recalled
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
+from larimar_editor.evaluation.harness.keeping import kept, state_with
+from larimar_editor.evaluation.harness.records import Condition, cases_of
+from larimar_editor.evaluation.harness.trials import Stage, Trial, request
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.state.edited import EditedState
+
+WORDINGS, SAMPLES = 4, 5
+EMPTY = "unknown"
+SAMPLING: dict[str, Any] = {"do_sample": True, "top_p": 0.95, "temperature": 1.0}
+METHODS = ("ROME", "MEMIT")
+
+
+def attacks(edit: Edit) -> list[str]:
+    """Wordings of the question: the data's, then the prompt after an opener."""
+    return [*edit.rephrase_prompts, *with_openers(edit.prompt)][:WORDINGS]
+
+
+def _conditions(context: Context) -> list[Condition]:
+    edits = context.counterfact_edits
+    few = edits[: context.baseline_cases]
+
+    nothing = lambda model, edit: model.edited_state.cleared()
+    single = lambda model, edit: state_with(model, _censored([edit]))
+    whole = cache(lambda model: state_with(model, _censored(edits)))  # one block, whichever of its facts is attacked
+
+    def row(name: str, states, chosen: Sequence[Edit]) -> Condition:
+        return Condition(name, cases_of(chosen), lambda cases: _score(context, cases, states), batch=4)
+
+    found = [row("base model", nothing, edits), row("Larimar, single", single, edits)]
+    found.append(row(f"Larimar, batch of {len(edits)}", lambda model, edit: whole(model), edits))
+    if len(few) < len(edits):
+        found.append(row(f"Larimar, single, the first {len(few)}", single, few))
+    return found + _methods(context, few)
+
+
+def _methods(context: Context, edits: Sequence[Edit]) -> list[Condition]:
+    """EasyEdit's methods with the same answer for a target."""
+
+    def trial(edit: Edit) -> Trial:
+        attacked = Stage([[request(edit, EMPTY)]], (), _attempts(edit), SAMPLING)
+        return Trial([Stage(generated=[edit.prompt]), attacked], context.seed + edit.case_id)
+
+    def score(method: str):
+        return lambda cases: [
+            _record(edit, known["answers"][0], attacked["answers"])
+            for edit, (known, attacked) in zip(
+                cases, context.baselines.trials(context, method, list(map(trial, cases))), strict=True
+            )
+        ]
+
+    return [
+        Condition(f"{method}, single", cases_of(edits), score(method), batch=0, settings={"method": method})
+        for method in context.baselines.methods(context, METHODS)
+    ]
+
+
+def _attempts(edit: Edit) -> list[str]:
+    return [prompt for prompt in attacks(edit) for _ in range(SAMPLES)]
+
+
+def _record(edit: Edit, known: str, attempts: Sequence[str]) -> dict:
+    leaked = max(recalled(text, edit.ground_truth) for text in attempts)
+    return {"known": recalled(known, edit.ground_truth), "leaked": leaked}
+
+
+def _score(context: Context, cases: Sequence[Edit], states: Callable[[LarimarForCausalLM, Edit], EditedState]) -> list[dict]:
+    model = context.larimar(memory_rows=max(1, len(context.counterfact_edits)))
+    records = []
+    for edit in cases:
+        known = answers(model, [edit.prompt])[0]
+        with kept(model, states(model, edit)):
+            torch.manual_seed(context.seed + edit.case_id)  # the same whether or not the run was interrupted
+            records.append(_record(edit, known, answers(model, _attempts(edit), **SAMPLING)))
+    return records
+
+
+def _censored(edits: Sequence[Edit]) -> list[dict]:
+    return [{"prompt": edit.prompt, "target_new": EMPTY} for edit in edits]
+
+
+EVALUATION = Evaluation(
+    "leakage",
+    "Rephrasing attack on an answer that was to be deleted",
+    _conditions,
+    (
+        Column("attack_success", "Attack success, all facts", lambda record: record["leaked"], 100),
+        Column("known_success", "Of facts that the base model knows", lambda r: r["leaked"] if r["known"] else None, 100),
+    ),
+    note=f'"{EMPTY}" is written as the answer; success is the true answer\'s words in any of {WORDINGS * SAMPLES} sampled '
+    "answers. Wordings are the data's, then the prompt after an opener. ROME and MEMIT get the same target, through EasyEdit, "
+    "and the first cases only.",
+)

@@ -1,0 +1,1 @@
+"""The memory-conditioned language model: encoder, episodic memory and decoder."""

@@ -1,0 +1,106 @@
+"""A checkpoint: a folder with ``config.json`` and ``model.safetensors``; the decoder is named in it, not copied."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from larimar_editor.checkpoints import CHECKPOINTS
+from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.utils.files import flush
+
+if TYPE_CHECKING:
+    from larimar_editor.model.larimar import LarimarForCausalLM
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def checkpoint_folder(name_or_path: str | Path) -> Path:
+    """The folder of a checkpoint, by its path or, where there is no such folder, by the name of one that ships.
+
+    Raises:
+        FileNotFoundError: neither; the message says what a checkpoint has, and what ships.
+    """
+    for folder in (Path(name_or_path), CHECKPOINTS.get(str(name_or_path), Path(name_or_path))):
+        if (folder / CONFIG).exists() and (folder / WEIGHTS).exists():
+            return folder
+    raise FileNotFoundError(
+        f"{name_or_path} is no Larimar checkpoint: it needs {CONFIG} and {WEIGHTS}. There ships {', '.join(CHECKPOINTS)}."
+    )
+
+
+def stored_dtype(folder: Path) -> torch.dtype:
+    """The dtype of a checkpoint's projection, as it is in the file."""
+    with safe_open(folder / WEIGHTS, framework="pt") as file:
+        return file.get_slice("projection.basis")[:1].dtype
+
+
+def save_checkpoint(model: LarimarForCausalLM, folder: Path, dtype: torch.dtype | None = None) -> None:
+    """Write both files beside the old ones; when both are on the disk, each takes its place in one step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    values = model.config.to_diff_dict() | {"model_type": LarimarConfig.model_type, "architectures": [type(model).__name__]}
+    new = {name: folder / f".{name}.{os.getpid()}.new" for name in (WEIGHTS, CONFIG)}
+    try:
+        new[CONFIG].write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        tensors = {name: value.detach().to("cpu", dtype).contiguous() for name, value in own_weights(model).items()}
+        save_file(tensors, new[WEIGHTS], metadata={"format": "pt"})
+        for name, path in new.items():
+            flush(path)
+            os.replace(path, folder / name)
+    finally:
+        for path in new.values():
+            path.unlink(missing_ok=True)
+    flush(folder)
+
+
+def own_weights(model: LarimarForCausalLM) -> dict[str, Tensor]:
+    """What a checkpoint holds of the model, by name."""
+    own: dict[str, Tensor] = {f"projection.{name}": value for name, value in model.projection.named_parameters()}
+    if model.analysis is not model.projection:
+        own |= {f"analysis.{name}": value for name, value in model.analysis.named_parameters()}
+    if isinstance(model.latent_encoder, nn.Module):
+        own |= {f"encoder.{name}": value for name, value in model.latent_encoder.state_dict().items()}
+    if model.config.decoder_mode == "full":
+        own |= {f"decoder.{name}": value for name, value in model.decoder.named_parameters()}
+    if model.adapters is not None:
+        own |= {f"lora.{name}": value for name, value in model.adapters.weights().items()}
+    if model.prior is not None:
+        own["prior"] = model.prior
+    return own | {f"scope.{name}": value for name, value in model.detectors.weights.items()}
+
+
+def load_weights(model: LarimarForCausalLM, folder: Path) -> None:
+    """Put a checkpoint's weights into a model that was made by its configuration.
+
+    Raises:
+        ValueError: a damaged file, or weights of other names or shapes.
+    """
+    path = folder / WEIGHTS
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
+    model.prior = tensors.pop("prior", None)
+    scope = [name for name in tensors if name.startswith("scope.")]
+    model.detectors.weights = {name.removeprefix("scope."): tensors.pop(name) for name in scope}
+    own = {name: value for name, value in own_weights(model).items() if name != "prior" and not name.startswith("scope.")}
+    if own.keys() != tensors.keys():
+        raise ValueError(
+            f"the checkpoint {path} is damaged or of another kind: its weights differ in {sorted(own.keys() ^ tensors.keys())}"
+        )
+    for name, value in own.items():
+        if value.shape != tensors[name].shape:
+            raise ValueError(
+                f"the checkpoint {path} has {name} of shape {tuple(tensors[name].shape)}, expected {tuple(value.shape)}"
+            )
+        if name.startswith("decoder."):
+            value.data = tensors[name].to(value)  # the decoder may be another's, who gets its weights back if this fails
+        else:
+            value.data.copy_(tensors[name])

@@ -1,0 +1,71 @@
+"""The configuration of a Larimar as transformers knows it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from transformers import PretrainedConfig
+
+from larimar_editor.model.settings import LarimarSettings
+from larimar_editor.utils.settings import check_one
+
+_SETTINGS = {each.name: each for each in fields(LarimarSettings)}
+
+
+class LarimarConfig(PretrainedConfig, LarimarSettings):
+    """``config.json`` of a checkpoint: the settings of `LarimarSettings`, each checked whenever it is set.
+
+    Args:
+        values: settings by name; others go to transformers' ``PretrainedConfig``.
+
+    Raises:
+        ValueError: a setting out of its range, or two that do not go together.
+        AttributeError: a setting that is changed when it can have no effect any more, as the model is made.
+    """
+
+    model_type = "larimar"
+
+    def __init__(self, **values: Any):
+        for name, each in _SETTINGS.items():
+            setattr(self, name, values.pop(name, each.default))
+        if self.encoder_type == "decoder-states":
+            if self.latent_size % self.memory_slots:
+                raise ValueError(f"latent_size {self.latent_size} is not a multiple of memory_slots {self.memory_slots}")
+            if self.decoder_mode == "full":
+                raise ValueError(
+                    "decoder_mode: full needs encoder_type: transformer; the decoder's own states would change as it is trained"
+                )
+        super().__init__(**values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _SETTINGS:
+            check_one(LarimarSettings, name, value)
+            changed = name in vars(self) and vars(self)[name] != value
+            if changed and vars(self).get("_fixed") and not _SETTINGS[name].metadata.get("live"):
+                raise AttributeError(f"{name} is fixed once the model is made; give it to from_pretrained: {name}={value!r}")
+        super().__setattr__(name, value)
+
+    def changed(self, **settings: Any) -> LarimarConfig:
+        """A configuration with some settings changed; None leaves one as it is."""
+        values = self.to_dict() | {name: value for name, value in settings.items() if value is not None}
+        values.pop("model_type", None)
+        return LarimarConfig(**values)
+
+    def fix(self) -> None:
+        """From now on only what acts at once may be changed."""
+        vars(self)["_fixed"] = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """As transformers' own."""
+        return {name: value for name, value in super().to_dict().items() if name != "_fixed"}
+
+    @classmethod
+    def settings(cls) -> frozenset[str]:
+        """Names of Larimar's own settings."""
+        return frozenset(_SETTINGS)
+
+    @property
+    def text_position(self) -> int:
+        """Position of the text's first token when a memory is in front of it."""
+        return self.slot_position + self.memory_slots

@@ -1,0 +1,286 @@
+"""The memory at the level of text: facts are written and forgotten, prompts are answered with readouts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from larimar_editor.memory.addressing import Reference, random_reference
+from larimar_editor.memory.memory import Memory, add_noise
+from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.origin import origin
+from larimar_editor.model.queries import QueryEncoder
+from larimar_editor.model.reading import Reading
+from larimar_editor.model.scoping import ScopeDetectors
+from larimar_editor.scope.detectors import ScopeDecision, ScopeDetector, decide
+from larimar_editor.scope.learning import train_metric
+from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, exact, indexed
+from larimar_editor.state.edited import EditedState
+from larimar_editor.state.facts import Fact, FactStore, facts_from
+from larimar_editor.state.files import load_state, save_state
+from larimar_editor.state.history import History
+from larimar_editor.state.operations import Clear, Forget, Write
+from larimar_editor.state.register import StateRegister
+from larimar_editor.utils.locks import Lock
+from larimar_editor.utils.text import sentences
+
+
+class EpisodicMemory:
+    """What a person does with an edited model: write, forget, undo, look, save.
+
+    A base class of the model, which puts together what encodes (`queries`), what decides scope (`detectors`) and what owns the
+    edited state (`history`). Several threads may read and edit: each read is of one edited state, before or after an edit.
+
+    Attributes:
+        config: memory size, addressing, scope; see `LarimarSettings`.
+        queries: texts to latents.
+        detectors: the scope detectors; anything with the interface of `ScopeDetectors`.
+        prior: trained prior memory ``(K, C)``, or None.
+        state_register: holds the current edited state; None on a model that was never edited.
+    """
+
+    config: LarimarConfig
+    queries: QueryEncoder
+    detectors: ScopeDetectors
+    prior: Tensor | None
+    state_register: StateRegister | None
+    _lock: Lock
+    _history: History | None
+
+    # --- editing ----------------------------------------------------------------------------------------------------
+
+    def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
+        """Write facts in one shot (paper, eq. (mem_update_seq), alpha = 1).
+
+        A prompt that is written already gets the new target, the old one being forgotten first. Writing a fact again
+        changes nothing.
+
+        Args:
+            requests: mappings with ``prompt`` and ``target_new``, or facts.
+
+        Returns:
+            the facts as they are stored.
+
+        Raises:
+            ValueError: bad requests (see `larimar_editor.state.facts.facts_from`), or an encoding that is not finite.
+            OSError: the journal, if one is open, could not be written.
+            Whatever is raised, nothing is written.
+        """
+        facts = facts_from(requests)
+        with self._lock:
+            state = self.edited_state
+            new = [fact for fact in facts if (known := state.store.find(fact)) is None or not known.says(fact)]
+            if new:
+                operation = self._encoded(new)
+                state = operation.applied_to(state)
+                self.history.commit(operation, state)
+            return [known for fact in facts if (known := state.store.find(fact)) is not None]
+
+    def _encoded(self, facts: Sequence[Fact]) -> Write:
+        # The sentence a query is compared with is the last one: a prompt is continued where it ends.
+        prompts, texts = [sentences(fact.key)[-1] for fact in facts], [fact.text for fact in facts]
+        latents_of_prompts = self.config.key_encoding == "latent" or self.config.scope == "internal"
+        with self.queries.one_pass(texts + prompts if latents_of_prompts else texts):
+            values = add_noise(self.queries.latents(texts), self.config.observation_noise)
+            keys, detector = self.memory_keys(prompts), self.detectors.current
+            if detector is None:
+                scope = torch.zeros(len(prompts), 0, device=self.queries.device)
+            else:
+                scope = keys if self._keys_are_scope_embeddings else detector.embed(prompts).to(self.queries.device)
+            return Write(tuple(facts), values, keys, scope, time.time())
+
+    def forget(self, *facts: Fact | str | int) -> None:
+        """Forget facts, named by prompt, by id or by themselves (alpha = -1).
+
+        Raises:
+            UnknownFact: a fact that is not written; nothing is changed.
+            OSError: the journal, if one is open, could not be written; nothing is changed.
+        """
+        with self._lock:
+            state = self.edited_state
+            if rows := state.store.rows(facts):
+                operation = Forget(tuple(state.store.fact(row).id for row in rows))
+                self.history.commit(operation, operation.applied_to(state))
+
+    def reset(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            operation = Clear()
+            self.history.commit(operation, operation.applied_to(self.edited_state))
+
+    def undo(self) -> None:
+        """Put back the state before the last `write`, `forget` or `reset`, to the bit; see `History.undo`."""
+        with self._lock:
+            self.history.undo()
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    def facts(self) -> list[Fact]:
+        """What is written, oldest first."""
+        return self.edited_state.store.facts()
+
+    def is_empty(self) -> bool:
+        """Whether nothing is written. Costs nothing on a model that was never edited."""
+        return self.state_register is None or not len(self.edited_state.store)
+
+    def scope_of(self, prompts: Sequence[str]) -> ScopeDecision:
+        """What the scope detector says of these prompts, for a person to look at.
+
+        Raises:
+            ValueError: there is no detector, or the facts were written with another.
+        """
+        detector = self.detectors.current
+        if detector is None:
+            raise ValueError("this model has no scope detector (scope: none)")
+        with self._lock:
+            lookup = self._lookup(detector, self.edited_state.store)
+            return decide(detector, prompts, lookup, self.config.scope_threshold)
+
+    def memory_keys(self, prompts: Sequence[str]) -> Tensor:
+        """What addresses the memory: ``(N, key size)``."""
+        encode = self.detectors.embed if self.config.key_encoding == "scope" else self.queries.latents
+        return encode(prompts).to(self.queries.device)
+
+    def read(self, prompts: Sequence[str]) -> Reading:
+        """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read)."""
+        with self._lock:
+            if self.is_empty():
+                return Reading.nothing(len(prompts), self.config.latent_size)
+            unique = list(dict.fromkeys(prompts))
+            in_scope, keys = self._addressed(unique)
+            latents = torch.zeros(len(unique), self.config.latent_size, device=self.queries.device)
+            if len(keys):
+                latents[in_scope.to(latents.device)] = self._readout(self.edited_state, keys)
+        place = {prompt: i for i, prompt in enumerate(unique)}
+        index = [place[prompt] for prompt in prompts]
+        inside = in_scope[index]
+        return Reading(inside, latents[index][inside.to(latents.device)])
+
+    def _addressed(self, prompts: list[str]) -> tuple[Tensor, Tensor]:
+        """Which prompts are in scope, bool ``(N,)`` on the CPU, and the keys of those that are."""
+        detector = self.detectors.current
+        if detector is None:
+            return torch.ones(len(prompts), dtype=torch.bool), self.memory_keys([sentences(prompt)[-1] for prompt in prompts])
+        twice = self.config.scope == "internal" and self.config.key_encoding == "latent"
+        with self.queries.one_pass([part for prompt in prompts for part in sentences(prompt)] if twice else ()):
+            decision = self.scope_of(prompts)
+            chosen = torch.nonzero(decision.in_scope).flatten().tolist()
+            if not chosen or self._keys_are_scope_embeddings:
+                return decision.in_scope, decision.embedding[chosen]
+            return decision.in_scope, self.memory_keys([decision.sentence[i] for i in chosen])
+
+    @property
+    def _keys_are_scope_embeddings(self) -> bool:
+        return self.config.key_encoding == "scope" and self.config.scope == "external"
+
+    def _readout(self, state: EditedState, keys: Tensor) -> Tensor:
+        read = state.memory.read(state.reference.weights(keys), self.config.sigma_w).to(self.queries.device)
+        if self.config.readout_norm and self.config.latent_norm:
+            read = read * (self.config.latent_norm / read.norm(dim=1, keepdim=True).clamp_min(1e-12))
+        return read
+
+    def _lookup(self, detector: ScopeDetector, store: FactStore) -> Lookup:
+        if not len(store):
+            return exact(detector.similarity, torch.zeros(0, detector.embedding_size, device=self.queries.device))
+        rows = store.column("scope")
+        if rows.shape[1] != detector.embedding_size:
+            raise ValueError(
+                f"the facts were written for another scope detector than scope: {self.config.scope}, with embeddings of size "
+                f"{rows.shape[1]} in place of {detector.embedding_size}: write them again, or put config.scope back"
+            )
+        if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
+            return indexed(store.index("scope", GraphIndex), detector.similarity, rows, store.alive)
+        return exact(detector.similarity, rows, store.alive)
+
+    def learn_metric(self, facts: Sequence[Mapping], progress: bool = True) -> None:
+        """Learn the map after the external detector's encoder (`larimar_editor.scope.learning`), in place of the one there is.
+
+        Raises:
+            ValueError: while facts are written, whose embeddings are without it.
+        """
+        if not self.is_empty():
+            raise ValueError("the scope detector's map can be learned only while nothing is written; call reset() first")
+        others = {name: value for name, value in self.detectors.weights.items() if name != "metric"}
+        self.detectors.weights = others
+        metric = train_metric(self.detectors.embed, facts, progress=progress)
+        self.detectors.weights = others | {"metric": metric.cpu()}
+
+    # --- the edited state -------------------------------------------------------------------------------------------
+
+    @property
+    def history(self) -> History:
+        """What owns the edited state, made on first use: an unedited model costs nothing."""
+        with self._lock:
+            if self._history is None:
+                self.state_register = StateRegister(self._empty_state())
+                self._history = History(self.state_register)
+            return self._history
+
+    @property
+    def edited_state(self) -> EditedState:
+        """Memory and facts, immutable. Assigning one makes it current."""
+        with self._lock:
+            return self.history.state
+
+    @edited_state.setter
+    def edited_state(self, state: EditedState) -> None:
+        with self._lock:
+            self.history.state = state
+
+    def undo_token(self) -> Tensor:
+        """The current state's version; see `StateRegister.token`."""
+        with self._lock:
+            return self.history.token()
+
+    def save_state(self, folder: str | Path) -> None:
+        """Save the edited state, apart from the checkpoint; see `larimar_editor.state.files.save_state`."""
+        with self._lock:
+            if not self.history.save(folder):
+                save_state(self.edited_state, folder, self.origin)
+
+    def load_state(self, folder: str | Path) -> None:
+        """Replace the edited state by a saved one; see `larimar_editor.state.files.load_state`."""
+        with self._lock:
+            self.edited_state = load_state(self.edited_state, folder, self.origin)
+
+    def open_journal(self, folder: str | Path) -> None:
+        """Load what is in ``folder``, and from now on keep every edit there before it takes effect.
+
+        For a service: an edit that was reported as done is there again after a crash. See `History.open_journal`.
+        """
+        with self._lock:
+            self.history.open_journal(folder, self.origin)
+
+    def close_journal(self) -> None:
+        """End what `open_journal` began; the folder keeps the state."""
+        with self._lock:
+            self.history.close_journal()
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What made the state's numbers; see `larimar_editor.model.origin`."""
+        weights = {f"encoder.{name}": value for name, value in self.queries.encoder.own_weights().items()}
+        weights |= {f"scope.{name}": value for name, value in self.detectors.weights.items()}
+        return origin(self.config, weights | ({} if self.prior is None else {"prior": self.prior}))
+
+    def _empty_state(self) -> EditedState:
+        config, device = self.config, self.queries.device
+        size = self.detectors.external.embedding_size if config.key_encoding == "scope" else config.latent_size
+        if config.reference == "prompts":
+            reference = Reference.from_prompts(config.memory_rows, size, config.addressing, config.addressing_alpha, device)
+        else:
+            rows = random_reference(config.memory_rows, size) if config.reference == "random" else self._prior_rows(size)
+            reference = Reference.fixed(rows.to(device), config.addressing, config.addressing_alpha)
+        return EditedState(Memory.empty(config.memory_rows, config.latent_size, device=device), reference, FactStore())
+
+    def _prior_rows(self, size: int) -> Tensor:
+        if self.prior is None or self.prior.shape != (self.config.memory_rows, size):
+            raise ValueError(
+                f"reference: prior needs a trained prior memory of shape {(self.config.memory_rows, size)}; the checkpoint has "
+                f"{None if self.prior is None else tuple(self.prior.shape)}. Use reference: prompts or random."
+            )
+        return self.prior

@@ -1,0 +1,176 @@
+"""A frozen decoder's own key/value states of a text's last tokens: the raw material of the closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+
+from larimar_editor.model.rotary import PositionCode, position_code
+from larimar_editor.utils.locks import decoder_lock
+from larimar_editor.utils.text import cut_to
+
+_TEXTS_PER_PASS = 64
+
+
+@dataclass(frozen=True)
+class StateShape:
+    """Layout of one token's states: layers L, then keys and values, heads H, head size D."""
+
+    layers: int
+    heads: int
+    head_size: int
+
+    @property
+    def size(self) -> int:
+        """L * 2 * H * D numbers."""
+        return self.layers * 2 * self.heads * self.head_size
+
+    @classmethod
+    def of(cls, decoder: PreTrainedModel) -> StateShape:
+        """Measured on the decoder rather than read from its configuration, whose names differ by family."""
+        device = next(decoder.parameters()).device
+        with torch.no_grad():
+            cache = _run(decoder, torch.zeros(1, 1, dtype=torch.long, device=device), None)
+        keys, _ = cached(cache.layers[0])
+        return cls(len(cache.layers), keys.shape[1], keys.shape[3])
+
+
+def signature(decoder: PreTrainedModel, shape: StateShape | None = None) -> dict:
+    """What makes two decoders interchangeable for a checkpoint: type, layers, heads, head size, vocabulary."""
+    shape = shape or StateShape.of(decoder)
+    return {"model_type": decoder.config.model_type, "vocab_size": decoder.config.vocab_size} | asdict(shape)
+
+
+def check_signature(expected: dict | None, decoder: PreTrainedModel, checkpoint: object) -> None:
+    """Raises ValueError when ``checkpoint`` was made for a decoder of another signature, with what differs."""
+    actual = signature(decoder) if expected else {}
+    differing = [
+        f"{key} {want} in the checkpoint, {actual.get(key)} in the decoder"
+        for key, want in (expected or {}).items()
+        if actual.get(key) != want
+    ]
+    if differing:
+        raise ValueError(f"the checkpoint {checkpoint} is for another decoder: {', '.join(differing)}")
+
+
+class DecoderStates:
+    """Reads key/value states off a decoder. Keys come without their position.
+
+    Args:
+        decoder: a Hugging Face causal language model; run without gradients and never changed.
+        tokenizer: its tokenizer.
+        max_length: tokens that are read of a text, BOS not counted; of longer ones the last.
+    """
+
+    def __init__(self, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int = 256):
+        self.decoder = decoder
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.positions: PositionCode = position_code(decoder)
+        self.shape = StateShape.of(decoder)
+
+    @property
+    def bos_token_id(self) -> int:
+        """The token that opens every encoded text: BOS, or EOS for a decoder that has none."""
+        bos = self.tokenizer.bos_token_id
+        return self.tokenizer.eos_token_id if bos is None else bos
+
+    @torch.no_grad()
+    def last_tokens(self, texts: Sequence[str], count: int) -> Tensor:
+        """States of the last ``count`` tokens of each text, oldest first: ``(N, count, L, 2, H, D)`` float32.
+
+        Texts of fewer tokens repeat their first.
+
+        Raises:
+            ValueError: an empty text.
+        """
+        rows = [self.tokenizer(text, add_special_tokens=False).input_ids for text in texts]
+        for text, ids in zip(texts, rows, strict=True):
+            if not ids:
+                raise ValueError(f"nothing to encode in {text!r}")
+        rows = [[self.bos_token_id, *cut_to(ids, self.max_length, text, self.tokenizer)] for text, ids in zip(texts, rows)]
+        # Texts of like length share a pass, so that little of it is padding and its cache stays small.
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        parts = [order[start : start + _TEXTS_PER_PASS] for start in range(0, len(order), _TEXTS_PER_PASS)]
+        found = torch.cat([self._last_of([rows[place] for place in part], count) for part in parts])
+        return found if len(parts) == 1 and order == sorted(order) else found[torch.tensor(order).argsort().to(found.device)]
+
+    def _last_of(self, rows: Sequence[list[int]], count: int) -> Tensor:
+        device = next(self.decoder.parameters()).device
+        longest = max(map(len, rows))
+        pad = self.bos_token_id
+        ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows], device=device)
+        lengths = torch.tensor([len(row) for row in rows], device=device)
+        mask = None if len(set(map(len, rows))) == 1 else (torch.arange(longest, device=device) < lengths[:, None]).long()
+        cache = _run(self.decoder, ids, mask)
+        wanted = (lengths[:, None] - count + torch.arange(count, device=device)).clamp_min(1)
+        layers = []
+        for keys, values in map(cached, cache.layers):
+            at = wanted.to(keys.device)[:, None, :, None].expand(-1, keys.shape[1], -1, keys.shape[3])
+            keys = self.positions.remove(keys.gather(2, at).float(), wanted)
+            layers.append(torch.stack((keys, values.gather(2, at).float()), dim=1).to(device))
+        return torch.stack(layers, dim=1).permute(0, 4, 1, 2, 3, 5)
+
+    @torch.no_grad()
+    def bos(self) -> Tensor:
+        """States of a lone BOS token, the attention sink: ``(L, 2, H, D)`` float32."""
+        device = next(self.decoder.parameters()).device
+        cache = _run(self.decoder, torch.tensor([[self.bos_token_id]], device=device), None)
+        at = torch.zeros(1, 1, device=device)
+        states = map(cached, cache.layers)
+        pairs = [torch.stack((self.positions.remove(keys.float(), at), values.float())) for keys, values in states]
+        return torch.stack([pair[:, 0, :, 0].to(device) for pair in pairs])
+
+    def cache(self, states: Tensor, positions: Tensor, dtype: torch.dtype) -> DynamicCache:
+        """Past key values from states ``(B, n, L, 2, H, D)`` placed at ``positions`` ``(n,)``."""
+        cache = DynamicCache(config=self.decoder.config)
+        devices = _layer_devices(self.decoder, self.shape.layers)
+        for index, device in enumerate(devices):
+            keys, values = states[:, :, index].to(device).permute(2, 0, 3, 1, 4)
+            cache.update(self.positions.apply(keys, positions[None].to(device)).to(dtype), values.to(dtype), index)
+        return cache
+
+
+def cached(layer: object) -> tuple[Tensor, Tensor]:
+    """Keys and values ``(B, H, T, D)`` of a layer of a cache.
+
+    Raises:
+        TypeError: a layer that has none, as of linear attention; Larimar's memory is keys and values.
+    """
+    keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
+    if not isinstance(keys, Tensor) or not isinstance(values, Tensor):
+        raise TypeError(f"Larimar needs a decoder whose layers cache keys and values, not {type(layer).__name__}")
+    return keys, values
+
+
+def _run(decoder: PreTrainedModel, ids: Tensor, mask: Tensor | None) -> DynamicCache:
+    with decoder_lock(decoder):
+        # The body alone: logits over the vocabulary would cost as much again.
+        return body(decoder)(input_ids=ids, attention_mask=mask, use_cache=True).past_key_values
+
+
+def body(decoder: PreTrainedModel) -> nn.Module:
+    """A decoder without its language-model head."""
+    return decoder.base_model
+
+
+def _layer_devices(decoder: PreTrainedModel, count: int) -> list[torch.device]:
+    """The device of each layer, for a decoder that is spread over several."""
+    for module in body(decoder).modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count:
+            return [_device_at_work(layer) for layer in module]
+    return [next(decoder.parameters()).device] * count
+
+
+def _device_at_work(layer: nn.Module) -> torch.device:
+    """Where a layer computes. Weights that accelerate keeps elsewhere until they are needed are on "meta" meanwhile."""
+    device = next(layer.parameters()).device
+    if device.type != "meta":
+        return device
+    hooks = (getattr(module, "_hf_hook", None) for module in layer.modules())
+    devices = (getattr(hook, "execution_device", None) for hook in hooks)
+    return torch.device(next(device for device in devices if device is not None))

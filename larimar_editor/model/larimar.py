@@ -1,0 +1,386 @@
+"""The memory-conditioned language model: encoder, memory and any Hugging Face causal decoder."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Cache,
+    DynamicCache,
+    GenerationMixin,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from larimar_editor.model.adapters import DecoderAdapters
+from larimar_editor.model.cache import LarimarCache
+from larimar_editor.model.checkpoint import checkpoint_folder, load_weights, save_checkpoint
+from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.encoders import KeyValueProjection, build_encoder
+from larimar_editor.model.episodic import EpisodicMemory
+from larimar_editor.model.key_values import DecoderStates, check_signature
+from larimar_editor.model.prompts import prompts_of
+from larimar_editor.model.queries import QueryEncoder
+from larimar_editor.model.reading import Reading
+from larimar_editor.model.restoring import unchanged_on_failure
+from larimar_editor.model.scoping import ScopeDetectors
+from larimar_editor.pretrained.embedded import resolve
+from larimar_editor.state.edited import EditedState
+from larimar_editor.utils.locks import decoder_lock
+
+
+@dataclass
+class _Generation:
+    """What a generation has read so far, by prompts: it is of one edited state, and of one sample of reading weights."""
+
+    model: LarimarForCausalLM
+    empty: bool
+    readings: dict[tuple[str, ...], Reading] = field(default_factory=dict)
+
+
+_GENERATION: ContextVar[_Generation | None] = ContextVar("larimar_generation", default=None)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What a decoder is given: ids ``(B, T)`` or embeddings ``(B, T, H)``, mask and positions ``(B, T)`` or None."""
+
+    given: Tensor
+    are_ids: bool
+    attention_mask: Tensor | None
+    position_ids: Tensor | None
+
+    def inputs(self) -> dict[str, Tensor | None]:
+        """As arguments of a decoder."""
+        name = "input_ids" if self.are_ids else "inputs_embeds"
+        return {name: self.given, "attention_mask": self.attention_mask, "position_ids": self.position_ids}
+
+    def of_rows(self, rows: Tensor) -> _Batch:
+        """Some rows."""
+        mask = None if self.attention_mask is None else self.attention_mask[rows]
+        positions = self.position_ids
+        if positions is not None:
+            positions = positions.expand(self.given.shape[0], -1)[rows]
+        return _Batch(self.given[rows], self.are_ids, mask, positions)
+
+
+class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
+    """Larimar over a causal decoder (paper, figure "Architecture").
+
+    A prompt that the scope detector takes for one of the written facts is decoded with the memory's readout as past key
+    values; any other prompt gets exactly the decoder's own logits. The decoder's weights never change.
+
+    Build one with `from_pretrained`, or with ``decoder=`` from a decoder that is loaded already.
+
+    Args:
+        config: `LarimarConfig`; from now on only its settings that act at once can be changed.
+        decoder: Hugging Face causal language model.
+        tokenizer: the decoder's.
+        sentence_encoder: the external scope detector's, where it is loaded already; it may serve several models.
+    """
+
+    config: LarimarConfig
+    config_class = LarimarConfig
+    base_model_prefix = "decoder"
+    main_input_name = "input_ids"
+    _supports_sdpa = True
+    _supports_flash_attn = True
+
+    def __init__(
+        self,
+        config: LarimarConfig,
+        decoder: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        sentence_encoder: SentenceTransformer | None = None,
+    ):
+        super().__init__(config)
+        self.decoder = decoder
+        self.tokenizer = tokenizer
+        self.generation_config = decoder.generation_config
+        self.name_or_path = decoder.name_or_path  # callers look for the decoder's family in it
+        for name in ("vocab_size", "hidden_size", "bos_token_id", "eos_token_id", "pad_token_id"):
+            setattr(config, name, getattr(decoder.config, name, None))
+        lora = config.decoder_mode == "lora"
+        self.adapters = DecoderAdapters(decoder, config.lora_rank, config.lora_targets, config.merge_adapters) if lora else None
+        self.states = DecoderStates(decoder, tokenizer, config.encoder_max_length)
+        shape = (self.states.shape.layers, 2, self.states.shape.heads, self.states.shape.head_size)
+        self.projection = KeyValueProjection(
+            shape, config.latent_size // config.memory_slots, config.memory_slots, config.key_gain, config.value_gain
+        )
+        self.projection.to(decoder.device)
+        # What makes the latent; W_M itself until training moves W_M away from it.
+        self.analysis = self.projection if config.tied_projection else copy.deepcopy(self.projection)
+        self.latent_encoder = build_encoder(config, self.states, self.analysis)
+        if isinstance(self.latent_encoder, nn.Module):
+            self.latent_encoder.to(decoder.device)
+        self.queries = QueryEncoder(self.latent_encoder)
+        self.detectors = ScopeDetectors(config, self.queries, sentence_encoder)
+        self.prior = None
+        self.state_register = self._history = None
+        self._lock = decoder_lock(decoder)
+        self._bos: Tensor | None = None
+        self._last_reading: tuple[EditedState, tuple[str, ...], Reading] | None = None
+        config.fix()
+        self.eval()
+
+    # --- loading and saving -------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        decoder: PreTrainedModel | None = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        config: LarimarConfig | None = None,
+        sentence_encoder: SentenceTransformer | None = None,
+        dtype: torch.dtype | str | None = None,
+        device_map=None,
+        **overrides,
+    ) -> LarimarForCausalLM:
+        """Load a checkpoint.
+
+        Args:
+            pretrained_model_name_or_path: folder with ``config.json`` and ``model.safetensors``, or the name of a checkpoint that
+                ships, such as ``smollm2-135m``.
+            decoder: an instance of the checkpoint's base model that is loaded already; else it is loaded by the name in
+                the configuration.
+            tokenizer: the decoder's; loaded when None.
+            config: replaces the folder's.
+            sentence_encoder: the external scope detector's, where it is loaded already.
+            dtype, device_map: passed to the decoder's loader.
+            overrides: settings of `LarimarSettings` to change; what is none of them goes to the decoder's loader.
+
+        Raises:
+            FileNotFoundError: no checkpoint there.
+            ValueError: a damaged checkpoint, one for another decoder, or a setting out of its range.
+        """
+        folder = checkpoint_folder(pretrained_model_name_or_path)
+        dtype = overrides.pop("torch_dtype", None) if dtype is None else dtype
+        config = LarimarConfig.from_pretrained(folder) if config is None else config
+        config = config.changed(**{name: overrides.pop(name) for name in LarimarConfig.settings() & overrides.keys()})
+        if decoder is None:
+            name = resolve(config.base_model_name_or_path)
+            options = {key: value for key, value in overrides.items() if not key.startswith("_")}
+            decoder = AutoModelForCausalLM.from_pretrained(name, dtype=dtype or "auto", device_map=device_map, **options)
+        if tokenizer is None:
+            tokenizer = AutoTokenizer.from_pretrained(decoder.name_or_path)
+        check_signature(config.decoder_signature, decoder, folder)
+        with unchanged_on_failure(decoder):
+            model = cls(config, decoder, tokenizer, sentence_encoder)
+            load_weights(model, folder)
+        return model
+
+    def save_pretrained(  # type: ignore[override]
+        self, save_directory: str | Path, dtype: torch.dtype | None = None, is_main_process: bool = True
+    ) -> None:
+        """Save configuration and own weights; the decoder is named, not copied.
+
+        What was there is replaced once both files are on the disk.
+
+        Args:
+            save_directory: folder, made if need be.
+            dtype: of the saved weights; by default that which each has.
+            is_main_process: False writes nothing, as in transformers.
+
+        Raises:
+            TypeError: any other argument of transformers' ``save_pretrained``: there is nothing here that it could do.
+            OSError: it could not be written; what was there is still there.
+        """
+        if is_main_process:
+            save_checkpoint(self, Path(save_directory), dtype)
+
+    def adapted(self) -> contextlib.AbstractContextManager[None]:
+        """Within this context the decoder's adapters act, if it has any; `forward` sees to it by itself."""
+        return contextlib.nullcontext() if self.adapters is None else self.adapters.at_work()
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def _reading(self, count: int, *inputs) -> Reading:
+        """What the memory says to a batch of ``count`` rows; ``inputs`` as for `prompts_of`.
+
+        It is read once in a generation, and once for calls in a row that ask the same, as decoding without a cache does. With
+        sampled reading weights every call outside a generation reads anew.
+        """
+        generation = _GENERATION.get()
+        if generation is not None and generation.model is not self:
+            generation = None
+        if self.is_empty() if generation is None else generation.empty:
+            return Reading.nothing(count, self.config.latent_size)
+        asked = tuple(prompts_of(self.tokenizer, *inputs))
+        if generation is not None:
+            if asked not in generation.readings:
+                generation.readings[asked] = self.read(asked)
+            return generation.readings[asked]
+        state, last = self.edited_state, self._last_reading
+        if last is None or last[0] is not state or last[1] != asked or self.config.sigma_w:
+            self._last_reading = last = (state, asked, self.read(asked))
+        return last[2]
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: LarimarCache | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        prompt_lengths: Tensor | None = None,
+        reading: Reading | None = None,
+        logits_to_keep: int | Tensor = 0,
+        **kwargs,
+    ) -> CausalLMOutputWithPast:
+        """As the decoder's forward, with the memory in front of the rows that are in scope.
+
+        The query is the prompt alone: what `announced_prompts` says, else the first ``prompt_lengths`` columns of each
+        row (padding counted), else the columns whose ``labels`` are -100, else the whole input.
+
+        Args:
+            input_ids: ``(B, T)``.
+            attention_mask: ``(B, T)``, left or right padding; over cache and input when there is a cache.
+            position_ids: ``(B, T)`` positions in the text, without the memory's.
+            past_key_values: what an earlier call returned.
+            labels: ``(B, T)``, as the decoder's.
+            prompt_lengths: ``(B,)`` int, columns of ``input_ids`` that are the prompt.
+            reading: readouts of these rows, in place of reading the memory.
+            logits_to_keep: logits of the last so many positions only, or of these; 0 keeps all. A decoder that knows no such
+                thing keeps all.
+
+        Returns:
+            logits ``(B, T, vocabulary)``; rows out of scope are the decoder's own, to the bit.
+
+        Raises:
+            ValueError: a cache that this model did not make, while facts are written.
+        """
+        given = input_ids if input_ids is not None else inputs_embeds
+        if given is None:
+            raise ValueError("forward needs input_ids or inputs_embeds")
+        if self.decoder._supports_logits_to_keep():  # type: ignore[operator]
+            kwargs["logits_to_keep"] = logits_to_keep
+        kwargs["use_cache"] = getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
+        batch = _Batch(given, input_ids is not None, attention_mask, position_ids)
+        with decoder_lock(self.decoder):
+            cache = past_key_values
+            if not isinstance(cache, LarimarCache):
+                if cache is not None and cache.get_seq_length():
+                    raise ValueError("past_key_values is not this model's: its rows were read without the memory")
+                if reading is None:
+                    reading = self._reading(given.shape[0], input_ids, attention_mask, prompt_lengths, labels)
+                memory = self.memory_cache(reading.latents) if bool(reading.in_scope.any()) else None
+                cache = LarimarCache(reading.in_scope, None, memory)
+            return self._decode(batch, cache, labels, kwargs)
+
+    def _decode(self, batch: _Batch, cache: LarimarCache, labels: Tensor | None, kwargs: dict) -> CausalLMOutputWithPast:
+        """Rows out of scope by the decoder as it is, on all rows and so to the bit; rows in scope with the memory in front."""
+        inside, use_cache = cache.in_scope, kwargs["use_cache"]
+        needs_base, needs_memory = not bool(inside.all()), bool(inside.any())
+        base = None
+        if needs_base:
+            own_labels = None if needs_memory else labels
+            base = self.decoder(**batch.inputs(), past_key_values=cache.base, labels=own_labels, **kwargs)
+            cache.base = base.past_key_values
+        mask = cache.grow(batch.given.shape[1], batch.attention_mask if needs_memory else None, batch.given.shape[0])
+        if base is not None and not needs_memory:
+            base.past_key_values = cache if use_cache else None
+            return base
+        rows = torch.nonzero(inside).flatten().to(batch.given.device)
+        assert cache.memory is not None, "made with the cache, as a row is in scope"
+        memory = self._decode_with_memory(replace(batch, attention_mask=mask).of_rows(rows), cache.memory, kwargs)
+        logits = memory.logits if base is None else base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
+        loss = None
+        if labels is not None:
+            loss = self.decoder.loss_function(logits=logits, labels=labels, vocab_size=self.decoder.config.vocab_size)
+        alone = memory if base is None else None
+        return CausalLMOutputWithPast(
+            loss=loss,
+            logits=logits,
+            past_key_values=cache if use_cache else None,
+            hidden_states=getattr(alone, "hidden_states", None),
+            attentions=getattr(alone, "attentions", None),
+        )
+
+    def memory_cache(self, latents: Tensor) -> DynamicCache:
+        """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B, C)``."""
+        config = self.config
+        if self._bos is None:
+            self._bos = self.states.bos()
+        slots = self.projection(latents.to(self.projection.basis.device))
+        slots = torch.cat((self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots), slots), dim=1)
+        positions = torch.cat((torch.zeros(1), torch.arange(config.slot_position, config.text_position)))
+        return self.states.cache(slots, positions.to(slots.device), self.decoder.dtype)
+
+    def _decode_with_memory(self, batch: _Batch, past: Cache, kwargs: dict) -> CausalLMOutputWithPast:
+        count, new = batch.given.shape[:2]
+        slots = self.config.memory_slots + 1
+        mask, positions = batch.attention_mask, batch.position_ids
+        if positions is None:
+            if mask is None:
+                seen = past.get_seq_length() - slots
+                positions = torch.arange(seen, seen + new, device=batch.given.device).expand(count, -1)
+            else:
+                positions = (mask.long().cumsum(1) - 1).clamp_min(0)[:, -new:]
+        if mask is not None:
+            mask = torch.cat((mask.new_ones(count, slots), mask), dim=1)
+        batch = replace(batch, attention_mask=mask, position_ids=positions + self.config.text_position)
+        with self.adapted():
+            return self.decoder(**batch.inputs(), past_key_values=past, **(kwargs | {"use_cache": True}))
+
+    # --- what generate and the rest of transformers ask of a model ------------------------------------------------
+
+    def generate(self, inputs: Tensor | None = None, **kwargs):  # type: ignore[override]
+        """As transformers' `generate`; the whole input is the prompt, and it alone is the query."""
+        ids = inputs if inputs is not None else kwargs.get("input_ids")
+        if ids is not None and kwargs.get("prompt_lengths") is None:
+            kwargs["prompt_lengths"] = torch.full((ids.shape[0],), ids.shape[1], device=ids.device)
+        token = _GENERATION.set(_Generation(self, self.is_empty()))
+        try:
+            return super().generate(inputs, **kwargs)  # type: ignore[misc]
+        finally:
+            _GENERATION.reset(token)
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        return False  # forward makes its own cache
+
+    @classmethod
+    def can_generate(cls) -> bool:
+        """Whether it has `generate`: yes."""
+        return True
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The decoder's token embeddings."""
+        return self.decoder.get_input_embeddings()
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The decoder's language-model head."""
+        return self.decoder.get_output_embeddings()
+
+    @property
+    def hf_device_map(self):
+        """Which device each part of the decoder is on, where accelerate has spread it over several."""
+        return self.decoder.hf_device_map
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)
+        self._bos = self._last_reading = None
+        device = self.queries.device
+        if self.state_register is not None and self.edited_state.memory.M.device != device:
+            self.state_register.moved(device)
+        self.detectors.to(device)
+        return self
+
+
+AutoConfig.register(LarimarConfig.model_type, LarimarConfig)
+AutoModelForCausalLM.register(LarimarConfig, LarimarForCausalLM)

@@ -1,0 +1,55 @@
+"""Models by name, for the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from larimar_editor.checkpoints import shipped
+from larimar_editor.model.checkpoint import checkpoint_folder
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.settings import Dtype
+from larimar_editor.pretrained.embedded import DECODER, resolve
+
+
+def decoder_dtype(name: str, device: str) -> torch.dtype:
+    """The torch dtype of that name; "auto" is bfloat16 where that is fast.
+
+    Raises:
+        ValueError: no such name.
+    """
+    names = get_args(Dtype)
+    if name not in names:
+        raise ValueError(f"dtype must be one of {', '.join(names)}, got {name!r}")
+    if name == "auto":
+        fast = device.startswith("cuda") or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        return torch.bfloat16 if fast else torch.float32
+    return getattr(torch, name)
+
+
+def load_decoder(name: str, dtype: str, device: str):
+    """Decoder and tokenizer by name; for dtype see `decoder_dtype`."""
+    folder = resolve(name)
+    decoder = AutoModelForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, device))
+    return decoder.to(device).eval(), AutoTokenizer.from_pretrained(folder)  # type: ignore[arg-type]
+
+
+def load_larimar(
+    checkpoint: str | Path | None, dtype: str, settings: dict, device: str = "cpu", decoder: str | None = None
+) -> tuple[LarimarForCausalLM, str]:
+    """A checkpoint with some of its settings changed, and its folder's name.
+
+    Args:
+        checkpoint: a folder, or the name of one that ships; None takes the one that ships for the decoder.
+        dtype: see `decoder_dtype`.
+        settings: of `LarimarSettings`.
+        device: where it goes.
+        decoder: name of the decoder, for a checkpoint that ships and for a decoder in another place than the checkpoint says.
+    """
+    folder = checkpoint_folder(checkpoint or shipped(decoder or DECODER))
+    loaded = {} if decoder is None else dict(zip(("decoder", "tokenizer"), load_decoder(decoder, dtype, device)))
+    model = LarimarForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, device), **loaded, **settings)
+    return model.to(device), str(folder)  # type: ignore[arg-type]

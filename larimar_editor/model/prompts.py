@@ -1,0 +1,65 @@
+"""Which part of a batch is the query: the prompt alone, never an answer that stands after it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+_ANNOUNCED: ContextVar[tuple[str, ...] | None] = ContextVar("larimar_prompts", default=None)
+
+
+@contextlib.contextmanager
+def announced_prompts(prompts: Sequence[str]) -> Iterator[None]:
+    """Within this block, batches hold these prompts, each followed by something that the query must not see.
+
+    For evaluation code that joins prompt and target before it calls the model: one prompt per row of the batch.
+    """
+    token = _ANNOUNCED.set(tuple(prompts))
+    try:
+        yield
+    finally:
+        _ANNOUNCED.reset(token)
+
+
+def prompts_of(
+    tokenizer: PreTrainedTokenizerBase,
+    input_ids: Tensor | None,
+    attention_mask: Tensor | None = None,
+    prompt_lengths: Tensor | None = None,
+    labels: Tensor | None = None,
+) -> list[str]:
+    """The query of each row: announced, up to ``prompt_lengths``, where ``labels`` are -100, or all of it.
+
+    Args:
+        tokenizer: the decoder's.
+        input_ids: ``(B, T)``; None only where prompts are announced.
+        attention_mask: ``(B, T)``, or longer where there is a cache.
+        prompt_lengths: ``(B,)`` int, columns that are the prompt, padding counted.
+        labels: ``(B, T)``.
+
+    Raises:
+        ValueError: announced prompts for another number of rows, or neither ids nor an announcement.
+    """
+    announced = _ANNOUNCED.get()
+    if announced is not None:
+        count = len(announced) if input_ids is None else input_ids.shape[0]
+        if count != len(announced):
+            raise ValueError(f"{len(announced)} prompts are announced for a batch of {count}")
+        return list(announced)
+    if input_ids is None:
+        raise ValueError("inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts")
+    keep = torch.ones_like(input_ids, dtype=torch.bool)
+    if attention_mask is not None and attention_mask.ndim == 2:
+        keep &= attention_mask[:, -input_ids.shape[1] :].bool()
+    if prompt_lengths is not None:
+        keep &= torch.arange(input_ids.shape[1], device=input_ids.device) < prompt_lengths.to(input_ids.device)[:, None]
+    elif labels is not None and bool((labels == -100).any(dim=1).all()):
+        keep &= labels == -100
+    # The text is needed on the host, by the tokenizers of encoder and detector.
+    rows = [row[mask].tolist() for row, mask in zip(input_ids, keep)]
+    return tokenizer.batch_decode(rows, skip_special_tokens=True)

@@ -1,0 +1,86 @@
+"""The scope detectors of a model, by the configuration as it is at the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.queries import QueryEncoder
+from larimar_editor.pretrained.embedded import resolve
+from larimar_editor.scope.detectors import ExternalScopeDetector, InternalScopeDetector, ScopeDetector
+
+
+class ScopeDetectors:
+    """Makes each detector when it is first asked for, from the checkpoint's weights.
+
+    Args:
+        config: ``scope`` says which one decides; read anew each time.
+        queries: the internal detector's encodings.
+        sentence_encoder: the external detector's, where it is loaded already; else loaded by the name in ``config``.
+
+    Attributes:
+        weights: ``metric`` of the external detector, ``weight`` and ``bias`` of the internal one; empty when the checkpoint has
+            none. Assigning others makes the detectors anew.
+    """
+
+    def __init__(self, config: LarimarConfig, queries: QueryEncoder, sentence_encoder: SentenceTransformer | None = None):
+        self._config, self._queries, self._sentence_encoder = config, queries, sentence_encoder
+        self._weights: dict[str, Tensor] = {}
+        self._made: dict[str, Any] = {}
+
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        """See the class."""
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: Mapping[str, Tensor]) -> None:
+        self._weights, self._made = dict(weights), {}
+
+    @property
+    def current(self) -> ScopeDetector | None:
+        """The detector that decides; None when everything is in scope.
+
+        Raises:
+            ValueError: an internal detector that the checkpoint has no weights for.
+        """
+        if self._config.scope == "none":
+            return None
+        return self.external if self._config.scope == "external" else self.internal
+
+    @property
+    def external(self) -> ExternalScopeDetector:
+        """The sentence encoder's, which may address the memory even where another decides."""
+        if "external" not in self._made:
+            if self._sentence_encoder is None:
+                name = resolve(self._config.scope_encoder_name_or_path)
+                self._sentence_encoder = SentenceTransformer(name, device=str(self._queries.device))
+            self._made["external"] = ExternalScopeDetector(self._sentence_encoder, self._weights.get("metric"))
+        return self._made["external"]
+
+    @property
+    def internal(self) -> InternalScopeDetector:
+        """The classifier's on Larimar's own encodings."""
+        if "internal" not in self._made:
+            if "weight" not in self._weights:
+                raise ValueError(
+                    "the checkpoint has no internal scope detector; "
+                    "`larimar-editor calibrate --detector internal --out FOLDER` makes one"
+                )
+            weight, bias = self._weights["weight"], float(self._weights["bias"])
+            self._made["internal"] = InternalScopeDetector(self._queries.latents, self._config.latent_size, weight, bias)
+        return self._made["internal"]
+
+    def embed(self, prompts: Sequence[str]) -> Tensor:
+        """Sentence embeddings ``(N, E)`` with unit norm."""
+        return self.external.embed(prompts)
+
+    def to(self, device: torch.device) -> None:
+        """Move what has been loaded."""
+        if self._sentence_encoder is not None:
+            self._sentence_encoder.to(device)

@@ -1,0 +1,1 @@
+"""Models that come as Python packages."""

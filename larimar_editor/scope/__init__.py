@@ -1,0 +1,1 @@
+"""Is this prompt the question of a written fact?"""

@@ -1,0 +1,58 @@
+"""The current edited state of a model, behind a parameter that editors know how to restore."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+from torch import Tensor, nn
+
+from larimar_editor.state.edited import EditedState
+
+
+class StateRegister(nn.Module):
+    """Holds the edited state behind an integer parameter, its version.
+
+    Editors that undo an edit by copying saved values into parameters of given names (EasyEdit does) copy the version
+    back, and with it the whole state of that moment, to the bit. Such a state lives as long as the `token` that was
+    taken of it, and the latest one until the next is taken.
+    """
+
+    def __init__(self, state: EditedState):
+        super().__init__()
+        self.version = nn.Parameter(torch.zeros((), dtype=torch.int64), requires_grad=False)
+        self._states: weakref.WeakValueDictionary[int, EditedState] = weakref.WeakValueDictionary({0: state})
+        self._current, self._last = state, 0
+        # The version is noticed on the next look, when the editor may have dropped the token already.
+        self._undo = state
+        self._seen = self.version._version
+
+    def get(self) -> EditedState:
+        """The current state."""
+        if self.version._version != self._seen:  # someone wrote to the parameter; tells it without reading a GPU
+            number = int(self.version)
+            state = self._states.get(number)
+            if state is None:
+                raise RuntimeError(f"edited state {number} is gone: keep what the edit returned until it is restored")
+            self._current, self._seen = state, self.version._version
+        return self._current
+
+    def set(self, state: EditedState) -> None:
+        """Make ``state`` current under a new version."""
+        self._last += 1
+        self._states[self._last] = state
+        with torch.no_grad():
+            self.version.fill_(self._last)
+        self._current, self._seen = state, self.version._version
+
+    def token(self) -> Tensor:
+        """The current version, as a tensor that keeps its state alive."""
+        self._undo = self.get()
+        token = self.version.detach().clone()
+        token.edited_state = self._undo  # type: ignore[attr-defined]
+        return token
+
+    def moved(self, device: torch.device) -> None:
+        """Move the current state; earlier versions can no longer be restored."""
+        state = self.get().to(device)
+        self._current = self._undo = self._states[int(self.version)] = state

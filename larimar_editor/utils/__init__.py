@@ -1,0 +1,1 @@
+"""Text, validation, devices, locks."""

@@ -1,0 +1,44 @@
+"""Text: its sentences, and the end of one that is too long."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+from transformers import PreTrainedTokenizerBase
+
+# Not the end: an initial ("J. R. R. Tolkien"), and what is short for a word before a name.
+_ABBREVIATION = "".join(
+    rf"(?<!{before}{short}\.)" for before in (r"\s", "^", r"\.") for short in ("[A-Z]", "Mr", "Mrs", "Ms", "Dr", "St", "Jr", "Sr")
+)
+_SENTENCE_END = re.compile(rf"(?<=[.!?。！？]){_ABBREVIATION}\s+|\n+")
+
+
+class TruncationWarning(UserWarning):
+    """A text is longer than the encoder takes; the message names the text and what was cut."""
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, stripped; the text itself when nothing is left of it.
+
+    The start of an answer says nothing without its question: where a question comes before it ("What does A play? They
+    play"), both together follow as one more sentence, the last.
+    """
+    parts = [part.strip() for part in _SENTENCE_END.split(text) if part.strip()] or [text]
+    if len(parts) > 1 and parts[-2].endswith(("?", "？")) and not parts[-1].endswith((".", "!", "?", "。", "！", "？")):
+        parts.append(f"{parts[-2]} {parts[-1]}")
+    return parts
+
+
+def cut_to(ids: list[int], limit: int, text: str, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The last ``limit`` tokens, where the answer is; warns with what was cut."""
+    if len(ids) <= limit:
+        return ids
+    cut = tokenizer.decode(ids[:-limit])
+    cut = cut if len(cut) <= 160 else f"{cut[:80]} ... {cut[-80:]}"
+    warnings.warn(
+        f"{text[:60]!r}... has {len(ids)} tokens and the encoder takes {limit}; cut from its start: {cut!r}",
+        TruncationWarning,
+        stacklevel=3,
+    )
+    return ids[-limit:]

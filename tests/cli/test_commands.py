@@ -1,0 +1,255 @@
+"""The commands, as a person calls them, on a tiny model in a folder."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+import yaml
+from conftest import FACTS, SENTENCES, encode, share_sentence_encoder, tiny_llama
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+from typer.testing import CliRunner
+
+from larimar_editor import LarimarForCausalLM
+from larimar_editor.checkpoints import shipped
+from larimar_editor.cli import app, main
+from larimar_editor.data.edits import load_edits
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.tables.prompted import prompted_conditions
+from larimar_editor.model.cache import LarimarCache
+from larimar_editor.pretrained.embedded import DECODER
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer, tmp_path_factory):
+    """A decoder in a folder, edits about it, and a checkpoint that `fit` makes of the decoder's name."""
+    folder = tmp_path_factory.mktemp("commands")
+    decoder = tiny_llama(len(tokenizer))
+    decoder.save_pretrained(folder / "decoder")
+    tokenizer.save_pretrained(folder / "decoder")
+    (folder / "sentences.txt").write_text("\n".join(SENTENCES))
+    options = ["--model", str(folder / "decoder"), "--text", str(folder / "sentences.txt"), "--code-size", "24", "--slots", "2"]
+    run("fit", *options, "--dtype", "float32", "--scope-threshold", "0.7", "--out", str(folder / "checkpoint"))
+    edits = [
+        fact | {"subject": fact["prompt"].split()[1], "ground_truth": "French", "rephrase_prompt": f"{fact['prompt']} now"}
+        | {"locality_prompt": f"My friend {number} plays the", "locality_ground_truth": "piano"}
+        for number, fact in enumerate(FACTS)
+    ]  # fmt: skip
+    (folder / "edits.json").write_text(json.dumps(edits))
+    return folder
+
+
+def run(*arguments):
+    """The last line that a command prints, as JSON."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+COMMANDS = ("fit", "train", "calibrate", "compare", "eval", "bench", "data")
+PREPARE = ("chunk", "sample", "rephrase", "memit-stats", "models", "settings")
+
+
+@pytest.mark.parametrize("command", [[name] for name in COMMANDS] + [["data", name] for name in PREPARE], ids=" ".join)
+def test_every_command_has_help(command):
+    done = CliRunner().invoke(app, [*command, "--help"])
+    assert done.exit_code == 0 and "--help" in done.output
+
+
+def test_help_and_import_load_neither_torch_nor_transformers():
+    code = (
+        "import sys, larimar_editor\n"
+        "assert 'easyeditor' not in sys.modules\n"
+        "from larimar_editor.cli import app\n"
+        "from typer.testing import CliRunner\n"
+        "assert 'calibrate' in CliRunner().invoke(app, ['--help']).output\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules), 'too much'"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("first", ["transformers", "larimar_editor"])
+def test_one_import_in_any_order_makes_checkpoints_known_to_transformers(first):
+    """Whether transformers is there already, comes later, or is brought in by one of our own modules."""
+    imports = {
+        "transformers": "import transformers.models.auto.modeling_auto, larimar_editor",
+        "larimar_editor": "import larimar_editor",
+    }
+    code = (
+        f"{imports[first]}\n"
+        "from transformers import AutoConfig, AutoModelForCausalLM\n"
+        f"config = AutoConfig.from_pretrained({str(shipped(DECODER))!r})\n"
+        "assert config.memory_rows == 512 and type(config) in AutoModelForCausalLM._model_mapping\n"
+    )
+    for before in ("", "import larimar_editor.model.encoders, larimar_editor.model.larimar\n"):
+        done = subprocess.run([sys.executable, "-c", before + code], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_eval_takes_a_checkpoint_and_other_settings(folder, tmp_path):
+    """What `--set` changes is in the summary, and its records are not mixed with others."""
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump({"alg_name": "LARIMAR", "model_name": str(folder / "decoder")}))
+    given = ["eval", "batch", "--hparams", tmp_path / "tiny.yaml", "--checkpoint", folder / "checkpoint", "--baselines", "0"]
+    given += ["--counterfact", folder / "edits.json", "--out", tmp_path / "out"]
+    for gain in ("1.5", "1.5", "2.0"):
+        done = CliRunner().invoke(app, [str(each) for each in (*given, "--set", f"key_gain={gain}")])
+        assert (done.exit_code == 0) == (gain == "1.5"), done.output
+    assert "choose another --out" in str(done.exception)
+    summary = json.loads((tmp_path / "out" / "batch" / "summary.json").read_text())
+    assert summary["settings"]["overrides"] == {"key_gain": 1.5}
+    records = (tmp_path / "out" / "batch" / "records.jsonl").read_text().splitlines()
+    rewrites = [json.loads(line)["rewrite"] for line in records if json.loads(line)["condition"] == "K = 512, N = 3"]
+    (row,) = [row for row in summary["rows"] if row["name"] == "K = 512, N = 3"]
+    assert len(rewrites) == 3 and row["rewrite"]["value"] == pytest.approx(sum(rewrites) / 3)
+    done = CliRunner().invoke(app, [str(each) for each in (*given, "--set", "key_gain")])
+    assert done.exit_code == 2 and "name=value" in done.output
+
+
+def test_perplexity_of_a_text_out_of_scope_is_the_base_models(folder, tmp_path):
+    (tmp_path / "text.txt").write_text("Water boils at a temperature that depends on the pressure. " * 80)
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump({"alg_name": "LARIMAR", "model_name": str(folder / "decoder")}))
+    given = ["eval", "perplexity", "--hparams", tmp_path / "tiny.yaml", "--checkpoint", folder / "checkpoint", "--limit", "2"]
+    given += ["--text", tmp_path / "text.txt", "--counterfact", folder / "edits.json", "--out", tmp_path / "out"]
+    done = CliRunner().invoke(app, [str(each) for each in given])
+    assert done.exit_code == 0, (done.output, done.exception)
+    (row,) = json.loads((tmp_path / "out" / "perplexity" / "summary.json").read_text())["rows"]
+    assert row["perplexity"]["count"] == 2 and row["perplexity"]["value"] == row["base"]["value"] > 1
+    assert row["identical"]["value"] == 1
+
+
+def test_calibrate_makes_and_writes_an_internal_detector(folder, tokenizer):
+    before = load_file(folder / "checkpoint" / "model.safetensors")
+    found = run("calibrate", "--checkpoint", folder / "checkpoint", "--detector", "internal", "--limit", "9", "--write")
+    after = load_file(folder / "checkpoint" / "model.safetensors")
+    assert {name: value.dtype for name, value in before.items()}.items() <= {n: v.dtype for n, v in after.items()}.items()
+    assert found["detector"] == "internal" and 0 <= found["equal_error_rate"] <= 1
+    model = share_sentence_encoder(LarimarForCausalLM.from_pretrained(folder / "checkpoint"))
+    assert model.config.scope == "internal" and model.config.scope_threshold == pytest.approx(found["threshold"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [(["--train", "7"], "at least 80"), (["--write"], "needs"), (["--write", "--checkpoint", "smollm2-135m"], "ships with")],
+)
+def test_calibrate_never_writes_over_what_is_installed(given, message):
+    stored = shipped(DECODER) / "config.json"
+    before = stored.read_bytes()
+    done = CliRunner().invoke(app, ["calibrate", *given])
+    assert done.exit_code == 2 and message in done.output and stored.read_bytes() == before
+
+
+def test_calibrate_prints_what_it_found():
+    found = run("calibrate", "--limit", "12")
+    assert found["detector"] == "external" and found["positives"] == 24 and found["negatives"] == 36
+    assert 0 <= found["equal_error_rate"] <= 1
+
+
+def test_fit_makes_a_checkpoint_from_the_command_line(tmp_path):
+    options = ["--sentences", "60", "--code-size", "16", "--slots", "2", "--dtype", "float32", "--out", tmp_path / "made"]
+    report = run("fit", *options)
+    assert report["latent_size"] == 32 and report["sentences"] == 60 and 0 < report["explained_variance"] < 1
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {"config.json", "model.safetensors"}
+    for command in (["fit"], ["data", "sample"]):
+        done = CliRunner().invoke(app, [*command, "--dtype", "int3"])
+        assert done.exit_code == 2 and "--dtype" in done.output
+
+
+def test_text_is_chunked_facts_are_made_up_and_a_decoder_is_sampled(folder, tmp_path):
+    chunks = run("data", "chunk", folder / "sentences.txt", "--out", tmp_path / "chunks.jsonl", "--least", "3")
+    assert chunks["kept"] == len((tmp_path / "chunks.jsonl").read_text().splitlines()) > 10
+    blocks = run(
+        "data", "chunk", folder / "sentences.txt", "--into", "blocks", "--tokens", "8", "--out", tmp_path / "blocks.jsonl"
+    )
+    assert blocks["kept"] > 0
+    facts = run("data", "rephrase", "--count", "5", "--out", tmp_path / "facts.jsonl", "--exclude", folder / "edits.json")
+    made = [json.loads(line) for line in (tmp_path / "facts.jsonl").read_text().splitlines()]
+    assert facts["facts"] == len(made) == 5 and all({"prompt", "target_new"} <= fact.keys() for fact in made)
+    sampled = run("data", "sample", "--model", folder / "decoder", "--count", "2", "--batch-size", "8", "--dtype", "float32",
+                  "--out", tmp_path / "sampled.jsonl")  # fmt: skip
+    assert sampled["out"].endswith("sampled.jsonl")
+
+
+def test_training_steps_are_timed_beside_plain_ones(folder, tmp_path):
+    settings = {
+        "decoder": str(folder / "decoder"),
+        "checkpoint": str(folder / "checkpoint"),
+        "model": {"decoder_mode": "lora"},
+        "sources": [{"path": str(folder / "sentences.txt")}],
+        "optimisation": {"steps": 2, "texts_per_step": 6, "precision": "no"},
+        "objective": {"language_model_memory": "other", "episode_length": 6},
+        "held_out": 8,
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(settings))
+    given = ["bench", "--parts", "training", "--training", tmp_path / "run.yaml", "--out", tmp_path / "run"]
+    done = CliRunner().invoke(app, [str(each) for each in given])
+    assert done.exit_code == 0, (done.output, done.exception)
+    found = json.loads((tmp_path / "run" / "bench.json").read_text())["training"]
+    assert found["ratio"] == pytest.approx(found["tokens_per_second"] / found["plain_tokens_per_second"], abs=0.02)
+    assert not (tmp_path / "run" / "checkpoint").exists()
+
+
+def test_the_embedded_models_are_made_and_copied(tmp_path):
+    done = CliRunner().invoke(app, ["data", "models", "--to", str(tmp_path)])
+    assert done.exit_code == 0 and "all-MiniLM-L6-v2: " in done.output
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "llama-smollm2-135m").config.num_hidden_layers == 30
+
+
+def test_an_error_is_a_line_and_not_a_traceback(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("sys.argv", ["larimar-editor", "train", str(tmp_path / "nothing.yaml")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2 and capsys.readouterr().err == f"larimar-editor: no training file {tmp_path}/nothing.yaml\n"
+    monkeypatch.setenv("LARIMAR_TRACEBACK", "1")
+    with pytest.raises(FileNotFoundError):
+        main()
+
+
+def test_forgetting_by_prompt_is_asked_with_and_without_marks(tiny, monkeypatch, tmp_path):
+    context = Context(None, None, None, None, None, tmp_path, 8, 1, "float32", "cpu", 0)
+    monkeypatch.setattr(Context, "larimar", lambda self, **settings: tiny)
+    (condition,) = prompted_conditions(context, load_edits(limit=8), trials=1)
+    (record,) = condition.score(list(condition.cases.values()))
+    assert record.keys() == {"before", "forgotten", "retained_before", "retained"} and all(0 <= v <= 1 for v in record.values())
+    assert not prompted_conditions(context, load_edits(limit=2), trials=1), "too few"
+
+
+@torch.no_grad()
+def test_a_cache_can_be_cut_chosen_from_and_repeated(tiny, tokenizer):
+    """Rows in and out of scope, continued after each, say what the whole text says."""
+    tiny.write(FACTS)
+    texts = [FACTS[0]["prompt"], "Water boils at a temperature", FACTS[1]["prompt"]]
+    batch = encode(tokenizer, texts)
+    lengths = torch.full((3,), batch.input_ids.shape[1])
+    more = torch.tensor([[260, 17], [318, 17], [285, 17]])
+    mask = torch.cat((batch.attention_mask, torch.ones_like(more)), dim=1)
+
+    def whole(rows):
+        ids = torch.cat((batch.input_ids, more), dim=1)[rows]
+        return tiny(ids, attention_mask=mask[rows], prompt_lengths=lengths[rows]).logits[:, -1]
+
+    def started():
+        return tiny(**batch, prompt_lengths=lengths, use_cache=True).past_key_values
+
+    cache = tiny(more, attention_mask=mask, past_key_values=started()).past_key_values
+    assert isinstance(cache, LarimarCache) and cache.get_seq_length() == mask.shape[1] and cache.get_max_length() == -1
+    cache.crop(-1)
+    assert cache.get_seq_length() == mask.shape[1] - 1 and not cache.is_compileable
+    torch.testing.assert_close(tiny(more[:, 1:], attention_mask=mask, past_key_values=cache).logits[:, -1], whole([0, 1, 2]),
+                               atol=1e-4, rtol=1e-4)  # fmt: skip
+    for change, rows in (
+        (lambda cache: cache.reorder_cache(torch.tensor([2, 0, 1])), [2, 0, 1]),
+        (lambda cache: cache.batch_select_indices(torch.tensor([1, 2])), [1, 2]),
+        (lambda cache: cache.batch_repeat_interleave(2), [0, 0, 1, 1, 2, 2]),
+    ):
+        cache = started()
+        change(cache)
+        found = tiny(more[rows], attention_mask=mask[rows], past_key_values=cache).logits[:, -1]
+        torch.testing.assert_close(found, whole(rows), atol=1e-4, rtol=1e-4)
+    inside = tiny(**encode(tokenizer, texts[:1]), use_cache=True).past_key_values
+    with pytest.raises(ValueError, match="must be"):
+        tiny(more[:1], attention_mask=mask[:1, None, None], past_key_values=inside)
+    with pytest.raises(ValueError, match="covers"):
+        tiny(more[:1], attention_mask=mask[:1, 1:], past_key_values=inside)

@@ -1,0 +1,190 @@
+"""Uses EasyEdit with Larimar as a person would, and writes down what it saw: ``seen.json`` in the working directory."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from easyeditor import BaseEditor
+
+import larimar_editor  # registers LARIMAR; before easyeditor
+from larimar_editor import LarimarForCausalLM, LarimarHyperParams, announced_prompts
+from larimar_editor.easyedit.finding import find_easyedit
+from larimar_editor.easyedit.registration import available_methods
+from larimar_editor.model.prompts import prompts_of
+
+PROMPTS = ["The mother tongue of Danielle Darrieux is", "The capital of Portugal is", "The novel Moby-Dick was written by"]
+TARGETS = ["English", "Oslo", "Jane Austen"]
+REPHRASED = ["At home, Danielle Darrieux spoke", "Portugal's capital is the city of", "The author of Moby-Dick is"]
+UNRELATED = ["Water boils at a temperature of", "The chemical symbol of helium is", "Soup begins with a bowl of"]
+seen: dict = {}
+
+source = find_easyedit()
+seen["release_2023"], seen["methods"] = source.release_2023, available_methods()
+hparams = LarimarHyperParams.from_hparams("LARIMAR/smollm2-135m")
+editor = BaseEditor.from_hparams(hparams)
+model, tok = editor.model, editor.tok
+assert isinstance(model, LarimarForCausalLM)
+one_by_one = {"keep_original_weight": True} if source.release_2023 else {}
+case = dict(
+    prompts=PROMPTS,
+    target_new=TARGETS,
+    ground_truth=["French", "Lisbon", "Herman Melville"],
+    rephrase_prompts=REPHRASED,
+    verbose=False,
+    locality_inputs={"unrelated": {"prompt": list(UNRELATED), "ground_truth": ["one", "two", "three"]}},
+)
+
+queries: list[str] = []
+read = model.read
+model.read = lambda prompts: queries.extend(prompts) or read(prompts)
+
+
+def target_scores(prompt: str, target: str):
+    """Log probability and accuracy of the target's tokens, from the logits."""
+    text = f"{prompt} {target}"
+    ids = tok(text, return_tensors="pt")
+    count = ids["input_ids"].shape[1] - len(tok(prompt).input_ids)
+    with torch.no_grad(), announced_prompts([prompt]):
+        scores = model(**ids).logits[0, -count - 1 : -1].log_softmax(-1)
+    labels = ids["input_ids"][0, -count:]
+    return scores.gather(1, labels[:, None]).mean().item(), (scores.argmax(-1) == labels).float().mean().item()
+
+
+def logits():
+    with torch.no_grad():
+        return model(**tok(PROMPTS + UNRELATED, return_tensors="pt", padding=True)).logits
+
+
+# single edits, each undone by EasyEdit
+before = logits()
+apply_algo, after = editor.apply_algo, []
+
+
+def watched(*args, **kwargs):
+    result = apply_algo(*args, **kwargs)
+    request = args[2][0]
+    after.append(target_scores(request["prompt"], request["target_new"]))
+    return result
+
+
+seen["single"] = {"log_probability_before": [target_scores(p, t)[0] for p, t in zip(PROMPTS, TARGETS)]}
+editor.apply_algo = watched
+metrics, edited, _ = editor.edit(**case, **one_by_one)
+editor.apply_algo = apply_algo
+seen["single"] |= {
+    "log_probability_after": [score for score, _ in after],
+    "own_rewrite_acc": [accuracy for _, accuracy in after],
+    "easyedit_rewrite_acc": [float(np.mean(m["post"]["rewrite_acc"])) for m in metrics],
+    "unrelated_locality": [float(np.mean(m["post"]["locality"]["unrelated_acc"])) for m in metrics],
+    "facts_after": [fact.prompt for fact in model.facts()],
+    "restored_to_the_bit": torch.equal(logits(), before),
+}
+
+# a sequence
+metrics, edited, _ = editor.edit(**case, sequential_edit=True)
+seen["sequence"] = {"prompts": PROMPTS, "facts": [fact.prompt for fact in edited.facts()], "same_model": edited is editor.model}
+seen["sequence"]["rewrite"] = [target_scores(p, t)[1] for p, t in zip(PROMPTS, TARGETS)]
+edited.forget(PROMPTS[0])
+seen["sequence"]["after_forgetting"] = [fact.prompt for fact in edited.facts()]
+edited.reset()
+
+# a batch
+calls = []
+editor.apply_algo = lambda *args, **kwargs: calls.append(len(args[2])) or apply_algo(*args, **kwargs)
+hparams.batch_size = 3
+batch_case = {key: value for key, value in case.items() if key != "locality_inputs"}
+metrics, edited, _ = editor.batch_edit(**batch_case, **({} if source.release_2023 else {"sequential_edit": True}))
+seen["batch"] = {"calls": calls, "rewrite": [float(np.mean(m["post"]["rewrite_acc"])) for m in metrics]}
+editor.apply_algo = apply_algo
+hparams.batch_size = 1
+edited.reset()
+
+# generation in evaluation
+short = {key: value[:1] if isinstance(value, list) else value for key, value in batch_case.items()}
+metrics, *_ = editor.edit(**short, test_generation=True, **one_by_one)
+seen["fluency"] = float(metrics[0]["post"]["fluency"]["ngram_entropy"])
+model.reset()
+if not source.release_2023:
+    generation = model.generate
+    model.generate = lambda *args, **kwargs: generation(*args, **(kwargs | {"max_new_tokens": 6}))
+    request = {
+        "prompt": PROMPTS[1],
+        "target_new": TARGETS[1],
+        "ground_truth": "Lisbon",
+        "rephrase_prompt": REPHRASED[1],
+        "portability": {"por_hop": {"prompt": [REPHRASED[1]]}},
+        "locality": {"loc_hop": {"prompt": [UNRELATED[0]]}},
+    }
+    results, *_ = editor.generate_edit(PROMPTS[1:2], TARGETS[1:2], requests=[request], verbose=False)
+    seen["generate_edit"] = {
+        "rewrite": results[0]["post"]["rewrite_ans"],
+        "unrelated_is_base": results[0]["post"]["locality_ans"] == results[0]["pre"]["locality_ans"],
+    }
+    model.write([request])
+    chats = [
+        tok.apply_chat_template([{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True)
+        for text in (PROMPTS[1], UNRELATED[0])
+    ]
+    ids = tok(chats, return_tensors="pt", padding=True)
+    seen["chat_scope"] = read(prompts_of(tok, ids["input_ids"], ids["attention_mask"], None, None)).in_scope.tolist()
+    model.reset()
+    plain = {"prompt": PROMPTS[1], "target_new": TARGETS[1], "ground_truth": "Lisbon", "portability": {}, "locality": {}}
+    _, edited, _ = editor.edit_requests([plain], sequential_edit=True, verbose=False)
+    seen["edit_requests"] = len(edited.facts())
+    edited.reset()
+    counts = []
+    editor.apply_algo = lambda *args, **kwargs: (lambda out: counts.append(len(out[0].facts())) or out)(
+        apply_algo(*args, **kwargs)
+    )
+    editor.normal_edit(PROMPTS[1:2], TARGETS[1:2])
+    seen["normal_edit"] = counts[0]
+    editor.apply_algo = apply_algo
+
+seen["queries"] = len(queries)
+known = set(PROMPTS + REPHRASED + UNRELATED)
+seen["queries_with_target"] = [q for q in queries for p, t in zip(PROMPTS, TARGETS) if q.startswith(p) and q.endswith(t)]
+model.reset()
+
+# what is wrong is named
+seen["bad"] = {}
+good = {"prompt": PROMPTS[1], "target_new": "Oslo"}
+for name, requests in {
+    "empty target": [good, {"prompt": "p is", "target_new": ""}],
+    "empty prompt": [good, {"prompt": "", "target_new": "x"}],
+    "no target": [good, {"prompt": "p is"}],
+    "two targets": [good, {"prompt": PROMPTS[1], "target_new": "Rome"}],
+}.items():
+    try:
+        apply_algo(model, tok, requests, hparams)
+    except Exception as error:
+        seen["bad"][name] = {"error": type(error).__name__, "text": str(error), "facts": len(model.facts())}
+try:
+    hparams.model_name = "another-llama"
+    larimar_editor.LarimarRewriteExecutor().init_model(torch.nn.Linear(1, 1), tok, hparams)
+except FileNotFoundError as error:
+    seen["no_checkpoint"] = str(error)
+
+# the stand-ins
+import transformers  # noqa: E402
+from easyeditor.util.hparams import HyperParams  # noqa: E402
+
+seen["methods_of_hyperparams_missing"] = [
+    name for name in vars(HyperParams) if name in ("from_json", "to_dict") and not callable(getattr(hparams, name, None))
+]
+seen["absent_importable_afterwards"] = importlib.util.find_spec("fairscale") is not None
+seen["transformers_sees_the_truth"] = transformers.utils.is_torchvision_available() == (
+    importlib.util.find_spec("torchvision") is not None
+)
+if not source.release_2023:
+    import easyeditor.trainer.blip2_models.eva_vit as eva_vit
+
+    try:
+        eva_vit.drop_path(1)
+    except ImportError as error:
+        seen["stand_in_error"] = str(error)
+
+Path("seen.json").write_text(json.dumps(seen))

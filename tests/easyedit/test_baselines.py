@@ -1,0 +1,63 @@
+"""The plumbing of the comparison; the methods themselves run in `make compare`."""
+
+import json
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from larimar_editor.data.edits import load_edits
+from larimar_editor.easyedit.baselines.jobs import Job
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.tables import find
+
+
+def record(seconds, rewrite=1.0, **post):
+    return {
+        "case_id": 0,
+        "pre": {"rewrite_acc": 0.25},
+        "post": {"rewrite_acc": rewrite} | post,
+        "seconds": seconds,
+        "peak_memory_mb": 10 * seconds,
+        "environment": {},
+    }
+
+
+def test_a_torn_last_record_is_not_counted(tmp_path):
+    interrupted = Job("larimar_editor.easyedit.baselines.single", "ROME", "h.yaml", [{}, {}, {}], str(tmp_path))
+    interrupted.records.write_text("".join(json.dumps(record(seconds)) + "\n" for seconds in (1.0, 2.0)))
+    with interrupted.records.open("a") as stream:
+        stream.write('{"case_id": 2, "pre')
+    assert len(interrupted.finished()) == 2
+    interrupted.drop_torn_record()
+    with interrupted.records.open("a") as stream:
+        stream.write(json.dumps(record(3.0)) + "\n")
+    assert [each["seconds"] for each in interrupted.finished()] == [1.0, 2.0, 3.0]
+
+
+class Given:
+    """Baselines with records that are known."""
+
+    records: ClassVar = {
+        "LARIMAR": [record(0.9), record(0.1, 0.0, rephrase_acc=0.5), record(0.3), record(0.2, locality_acc=0.75)],
+        "ROME": [record(9.0), record(30.0), record(31.0), record(29.0)],
+    }
+
+    def methods(self, context, wanted=None):
+        return list(self.records)
+
+    def single_edits(self, context, method, edits):
+        assert [edit.prompt for edit in edits] == [edit.prompt for edit in load_edits(limit=4)]
+        return self.records[method]
+
+
+def test_the_comparison_is_the_records_means_and_the_median_without_the_first_edit(tmp_path):
+    context = Context("LARIMAR/smollm2-135m", out=tmp_path, limit=4, baseline_cases=4, baselines=Given())
+    larimar, rome = find("compare").run(context, tmp_path, progress=False)["rows"]
+    assert larimar["seconds"]["value"] == np.median([0.1, 0.3, 0.2]) and larimar["first"]["value"] == 0.9
+    assert larimar["rewrite_acc"]["value"] == 0.75 and larimar["rephrase_acc"]["value"] == 0.5
+    assert larimar["locality_acc"]["count"] == 1 and larimar["portability_acc"] is None
+    assert rome["memory"]["value"] == 310 and rome["seconds"]["value"] == 30.0
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert list(table.iloc[:2, 0]) == ["LARIMAR", "ROME"] and "0.750" in table.iloc[0, 1]
+    assert (tmp_path / "figure.png").stat().st_size > 5000

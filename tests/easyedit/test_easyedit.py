@@ -1,0 +1,124 @@
+"""Larimar inside the real EasyEdit: the release on PyPI always, the main branch where EASYEDIT_HOME names a checkout.
+
+Each version is driven in a process of its own, since only one can be imported. Nothing of EasyEdit is mocked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from larimar_editor.easyedit.mending import device_name, mended
+
+SCRIPT = Path(__file__).parent / "easyedit_script.py"
+HOME = os.environ.get("EASYEDIT_HOME")
+VERSIONS = ["release", pytest.param("main", marks=pytest.mark.skipif(not HOME, reason="EASYEDIT_HOME is not set"))]
+
+
+def run(code: str, cwd: Path, home: str | None) -> subprocess.CompletedProcess:
+    environment = {key: value for key, value in os.environ.items() if key != "EASYEDIT_HOME"}
+    environment |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SCRIPT.parents[2])} | ({"EASYEDIT_HOME": home} if home else {})
+    return subprocess.run(
+        [sys.executable, "-c", code] if code else [sys.executable, str(SCRIPT)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def seen(request, tmp_path_factory):
+    """What a script saw that used EasyEdit with Larimar as a person would."""
+    folder = tmp_path_factory.mktemp(request.param)
+    result = run("", folder, HOME if request.param == "main" else None)
+    assert result.returncode == 0, result.stderr[-4000:]
+    return json.loads((folder / "seen.json").read_text()) | {"version": request.param}
+
+
+def test_the_right_easyedit_was_found(seen):
+    assert seen["release_2023"] == (seen["version"] == "release")
+    assert {"LARIMAR", "ROME", "MEMIT", "FT"} <= set(seen["methods"])
+    assert ("GRACE" in seen["methods"]) == (seen["version"] == "main")
+
+
+def test_single_edits_take_hold_and_easyedit_restores_the_model_to_the_bit(seen):
+    single = seen["single"]
+    assert all(after > before for after, before in zip(single["log_probability_after"], single["log_probability_before"]))
+    assert single["facts_after"] == []
+    assert single["restored_to_the_bit"]
+    assert all(value == 1.0 for value in single["unrelated_locality"])
+
+
+def test_easyedits_score_is_what_an_independent_computation_finds(seen):
+    """Teacher-forced token accuracy of the target, computed here from the model's logits with the prompt as query."""
+    assert seen["single"]["easyedit_rewrite_acc"] == pytest.approx(seen["single"]["own_rewrite_acc"])
+
+
+def test_a_sequence_keeps_every_fact_and_forgets_on_request(seen):
+    sequence = seen["sequence"]
+    assert sequence["facts"] == sequence["prompts"]
+    assert sequence["after_forgetting"] == sequence["prompts"][1:]
+    assert sequence["same_model"]
+
+
+def test_a_batch_is_written_at_once(seen):
+    assert seen["batch"]["calls"] == [3]
+    assert seen["batch"]["rewrite"] == pytest.approx(seen["sequence"]["rewrite"])
+
+
+def test_generation_in_evaluation_works(seen):
+    assert seen["fluency"] > 0
+    if seen["version"] == "main":
+        assert seen["generate_edit"]["rewrite"] and seen["chat_scope"] == [True, False]
+        assert seen["edit_requests"] == seen["normal_edit"] == 1
+
+
+def test_the_evaluation_boundary_hides_the_target(seen):
+    assert seen["queries"], "evaluation did not reach the model"
+    assert not seen["queries_with_target"]
+
+
+def test_hyperparameters_have_what_easyedits_have(seen):
+    assert seen["methods_of_hyperparams_missing"] == []
+
+
+def test_bad_requests_name_what_is_wrong_and_change_nothing(seen):
+    for message in seen["bad"].values():
+        assert message["error"] == "ValueError" and message["facts"] == 0
+    assert "target_new" in seen["bad"]["empty target"]["text"]
+    assert "two targets" in seen["bad"]["two targets"]["text"]
+    assert "no Larimar checkpoint ships" in seen["no_checkpoint"]
+
+
+def test_absent_packages_raise_when_used_and_shadow_nothing(seen):
+    assert seen["absent_importable_afterwards"] is False
+    assert seen["transformers_sees_the_truth"]
+    if seen["version"] == "main":
+        assert "is not installed" in seen["stand_in_error"]
+
+
+def test_easyedit_absent_says_what_to_do(tmp_path):
+    code = (
+        "import larimar_editor\n"
+        "import importlib.machinery as m; f=m.PathFinder.find_spec\n"
+        "m.PathFinder.find_spec=classmethod(lambda c,n,p=None,t=None: None if n=='easyeditor' else f(n,p,t))\n"
+        "import easyeditor"
+    )
+    result = run(code, tmp_path, None)
+    assert result.returncode and "EASYEDIT_HOME" in result.stderr and "pip install" in result.stderr
+    result = run("import larimar_editor, easyeditor", tmp_path, str(tmp_path))
+    assert result.returncode and f"EASYEDIT_HOME={tmp_path} holds no easyeditor package" in result.stderr
+
+
+def test_mending_touches_device_names_only():
+    source = 'x.to(f"cuda:{hparams.device}")\ny = f\'cuda:{self.device}\'\nz = f"cuda {n}"\n'
+    expected = 'x.to(_larimar_device_name(hparams.device))\ny = _larimar_device_name(self.device)\nz = f"cuda {n}"\n'
+    assert mended(source) == expected
+    assert [device_name(d) for d in ("cpu", 0, "1", "cuda:2")] == ["cpu", "cuda:0", "cuda:1", "cuda:2"]

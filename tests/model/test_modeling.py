@@ -1,0 +1,612 @@
+"""The memory-conditioned model: exact outside the scope, edited inside, whatever the way it is called."""
+
+import copy
+import json
+import traceback
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import dispatch_model
+from conftest import FACTS, SENTENCES, UNRELATED, encode, make_tiny, share_sentence_encoder, tiny_llama
+from peft.tuners.lora import LoraLayer
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    DynamicCache,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTJConfig,
+    GPTJForCausalLM,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from larimar_editor import (
+    LarimarConfig,
+    LarimarForCausalLM,
+    LarimarHyperParams,
+    UnknownFact,
+    announced_prompts,
+    apply_larimar_to_model,
+)
+from larimar_editor.checkpoints import shipped
+from larimar_editor.model.adapters import DecoderAdapters
+from larimar_editor.model.closed_form import fit
+from larimar_editor.model.key_values import DecoderStates
+from larimar_editor.model.rotary import position_code
+
+PROMPTS = [fact["prompt"] for fact in FACTS]
+
+
+@torch.no_grad()
+def logits(model, tokenizer, texts, side="left", **kwargs):
+    return model(**encode(tokenizer, texts, side), **kwargs).logits
+
+
+# --- out of scope: the decoder's own logits, to the bit ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_out_of_scope_logits_equal_the_base_models_to_the_bit(larimar, decoder, tokenizer, side):
+    larimar.write(FACTS)
+    assert torch.equal(logits(larimar, tokenizer, UNRELATED, side), logits(decoder, tokenizer, UNRELATED, side))
+
+
+@pytest.mark.parametrize("mode", ["frozen", "lora"])
+def test_rows_out_of_scope_stay_exact_in_a_mixed_batch(tokenizer, mode):
+    model = make_tiny(tokenizer, decoder_mode=mode)
+    for layer in model.adapters.layers if model.adapters else ():  # adapters that do something
+        torch.nn.init.normal_(layer.lora_B["default"].weight)
+    batch = [UNRELATED[0], PROMPTS[0], UNRELATED[1], PROMPTS[1]]
+    before = logits(model, tokenizer, batch)
+    assert torch.equal(before, logits(tiny_llama(len(tokenizer)), tokenizer, batch))
+    model.write(FACTS)
+    after = logits(model, tokenizer, batch)
+    assert torch.equal(after[[0, 2]], before[[0, 2]])
+    assert not torch.allclose(after[[1, 3]], before[[1, 3]])
+
+
+def test_several_larimars_and_other_adapters_share_a_decoder(tokenizer):
+    def filled(model, seed):
+        torch.manual_seed(seed)
+        for layer in model.adapters.layers:
+            torch.nn.init.normal_(layer.lora_B[model.adapters.name].weight)
+        model.write(FACTS)
+        return model
+
+    plain = logits(tiny_llama(len(tokenizer)), tokenizer, PROMPTS)
+    first, alone = (filled(make_tiny(tokenizer, decoder_mode="lora"), 1) for _ in range(2))
+    values = first.config.to_dict()
+    values.pop("model_type")
+    second = share_sentence_encoder(LarimarForCausalLM(LarimarConfig(**values), first.decoder, tokenizer))
+    second.projection.load_state_dict(first.projection.state_dict())
+    filled(second, 2)
+    assert len(first.adapters.layers) == len(second.adapters.layers) and not hasattr(first.decoder, "peft_config")
+    assert first.decoder.state_dict().keys() == tiny_llama(len(tokenizer)).state_dict().keys(), "the decoder has its own modules"
+    assert torch.equal(logits(first, tokenizer, PROMPTS), logits(alone, tokenizer, PROMPTS))
+    assert not torch.allclose(logits(second, tokenizer, PROMPTS), logits(first, tokenizer, PROMPTS), atol=1e-3)
+    assert torch.equal(logits(first.decoder, tokenizer, PROMPTS), plain)
+    # A decoder whose owner has switched on adapters of his own is found, and left, with them on.
+    decoder = tiny_llama(len(tokenizer))
+    own = DecoderAdapters(decoder, 2)
+    for layer in own.layers:
+        torch.nn.init.normal_(layer.lora_B[own.name].weight)
+    own.use(True)
+    before = logits(decoder, tokenizer, PROMPTS)
+    filled(share_sentence_encoder(LarimarForCausalLM(LarimarConfig(**values), decoder, tokenizer)), 3)
+    assert torch.equal(logits(decoder, tokenizer, PROMPTS), before) and not torch.allclose(before, plain, atol=1e-3)
+
+
+def test_a_decoder_spread_by_a_device_map_is_edited_as_a_whole_one(tokenizer, tmp_path):
+    """Two places, as `model_parallel` has two GPUs: one layer's weights are on "meta" until accelerate brings them."""
+    whole = make_tiny(tokenizer)
+    decoder = tiny_llama(len(tokenizer))
+    names = [name for name, _ in decoder.named_children() if name != "model"] + [
+        "model.embed_tokens",
+        "model.norm",
+        "model.rotary_emb",
+    ]
+    places = dict.fromkeys(names, "cpu") | {"model.layers.0": "cpu", "model.layers.1": "disk"}
+    dispatch_model(decoder, places, main_device="cpu", offload_dir=tmp_path)
+    assert {parameter.device.type for parameter in decoder.model.layers.parameters()} == {"cpu", "meta"}
+    whole.save_pretrained(tmp_path / "checkpoint", dtype=torch.float32)
+    spread = share_sentence_encoder(
+        LarimarForCausalLM.from_pretrained(tmp_path / "checkpoint", decoder=decoder, tokenizer=tokenizer)
+    )
+    for model in (whole, spread):
+        model.write(FACTS)
+    torch.testing.assert_close(logits(spread, tokenizer, PROMPTS), logits(whole, tokenizer, PROMPTS))
+    torch.testing.assert_close(logits(spread, tokenizer, UNRELATED), logits(whole, tokenizer, UNRELATED))
+    options = dict(max_new_tokens=4, do_sample=False)
+    inputs = encode(tokenizer, PROMPTS)
+    assert torch.equal(spread.generate(**inputs, **options), whole.generate(**inputs, **options))
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_merged_adapters_say_what_unmerged_ones_say_and_follow_their_weights(tokenizer, family):
+    """Scores without gradients, with merged adapters, against PEFT's own layers; the decoder itself is never touched."""
+    small = GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, initializer_range=0.2, bos_token_id=1)
+    decoder = tiny_llama(len(tokenizer)) if family == "llama" else GPT2LMHeadModel(small).eval()
+    plain = logits(decoder, tokenizer, PROMPTS)
+    adapters = DecoderAdapters(decoder, 4)
+    for step in range(2):
+        for layer in adapters.layers:
+            torch.nn.init.normal_(layer.lora_B[adapters.name].weight, std=0.1 + step)
+        inputs = encode(tokenizer, PROMPTS)
+        adapters.use(True)
+        with_gradients = decoder(**inputs).logits
+        adapters.use(False)
+        assert with_gradients.requires_grad
+        with torch.no_grad():
+            adapters.use(True)
+            assert not any(isinstance(module, LoraLayer) for module in decoder.modules()), "merged layers are in use"
+            merged = decoder(**inputs).logits
+            adapters.use(False)
+        torch.testing.assert_close(merged, with_gradients.detach(), atol=2e-4, rtol=1e-4)
+        assert not torch.allclose(merged, plain, atol=1e-2)
+        assert torch.equal(logits(decoder, tokenizer, PROMPTS), plain)
+
+
+def test_generation_and_loss_out_of_scope_are_the_base_models(larimar, decoder, tokenizer):
+    larimar.write(FACTS)
+    inputs = encode(tokenizer, UNRELATED)
+    options = dict(max_new_tokens=6, do_sample=False, output_scores=True, return_dict_in_generate=True)
+    ours, base = larimar.generate(**inputs, **options), decoder.generate(**inputs, **options)
+    assert torch.equal(ours.sequences, base.sequences)
+    assert all(torch.equal(a, b) for a, b in zip(ours.scores, base.scores, strict=True))
+    labels = inputs["input_ids"]
+    with torch.no_grad():
+        assert torch.equal(larimar(**inputs, labels=labels).loss, decoder(**inputs, labels=labels).loss)
+
+
+def test_an_unedited_and_a_reset_model_are_the_base_model(larimar, decoder, tokenizer):
+    expected = logits(decoder, tokenizer, PROMPTS)
+    assert torch.equal(logits(larimar, tokenizer, PROMPTS), expected)
+    larimar.write(FACTS)
+    assert not torch.equal(logits(larimar, tokenizer, PROMPTS), expected)
+    larimar.reset()
+    assert torch.equal(logits(larimar, tokenizer, PROMPTS), expected)
+
+
+# --- in scope -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_edit_changes_what_the_embedded_model_says_and_forgetting_takes_it_back(larimar, decoder, tokenizer):
+    def target_log_probability(model, fact):
+        prompt, text = fact["prompt"], f"{fact['prompt']} {fact['target_new']}"
+        count = len(tokenizer(text).input_ids) - len(tokenizer(prompt).input_ids)
+        inputs = encode(tokenizer, [text])
+        with announced_prompts([prompt]):
+            scores = logits(model, tokenizer, [text])[0].log_softmax(-1)
+        return scores[-count - 1 : -1].gather(1, inputs["input_ids"][0, -count:, None]).mean().item()
+
+    before = [target_log_probability(decoder, fact) for fact in FACTS]
+    larimar.write(FACTS)
+    after = [target_log_probability(larimar, fact) for fact in FACTS]
+    assert all(new > old + 1 for new, old in zip(after, before, strict=True)), (before, after)
+    larimar.forget(FACTS[1]["prompt"])
+    assert target_log_probability(larimar, FACTS[1]) == before[1], "the base model's again, to the bit"
+    assert target_log_probability(larimar, FACTS[0]) == pytest.approx(after[0], abs=1e-4), "what is not forgotten stays"
+
+
+def test_padding_side_and_company_in_the_batch_do_not_change_a_row(tiny, tokenizer):
+    tiny.write(FACTS)
+    alone = logits(tiny, tokenizer, [PROMPTS[0]])[0]
+    count = alone.shape[0]
+    left = logits(tiny, tokenizer, [PROMPTS[0], PROMPTS[2] + " someone whose name is long"], "left")[0, -count:]
+    right = logits(tiny, tokenizer, [PROMPTS[0], UNRELATED[1] + " a long list of things"], "right")[0, :count]
+    torch.testing.assert_close(left, alone, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(right, alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("texts", [[PROMPTS[0]], [PROMPTS[0], UNRELATED[0], PROMPTS[1]], UNRELATED])
+@pytest.mark.parametrize("options", [{"num_beams": 1}, {"num_beams": 3}, {"num_return_sequences": 2, "do_sample": True}])
+def test_generation_with_and_without_cache_agree(tiny, tokenizer, texts, options):
+    tiny.write(FACTS)
+    inputs = encode(tokenizer, texts)
+    results = []
+    for use_cache in (True, False):
+        torch.manual_seed(3)
+        results.append(tiny.generate(**inputs, max_new_tokens=5, use_cache=use_cache, **({"do_sample": False} | options)))
+    assert torch.equal(*results)
+
+
+def test_a_cache_returned_earlier_can_be_continued(tiny, tokenizer):
+    tiny.write(FACTS)
+    inputs = encode(tokenizer, [PROMPTS[0] + " a", UNRELATED[0]])
+    lengths = torch.full((2,), inputs["input_ids"].shape[1] - 1)
+    with torch.no_grad():
+        whole = tiny(**inputs, prompt_lengths=lengths)
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        first = tiny(input_ids=ids[:, :-1], attention_mask=mask[:, :-1], use_cache=True)
+        # Both ways to pass the mask that loops in the wild use: all of it, and the new tokens' part.
+        again = copy.deepcopy(first.past_key_values)
+        full = tiny(input_ids=ids[:, -1:], attention_mask=mask, past_key_values=first.past_key_values)
+        part = tiny(input_ids=ids[:, -1:], attention_mask=mask[:, -1:], past_key_values=again)
+    torch.testing.assert_close(full.logits[:, -1], whole.logits[:, -1], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(part.logits[0, -1], whole.logits[0, -1], atol=1e-4, rtol=1e-4)
+    assert first.past_key_values.get_seq_length() == ids.shape[1], "memory slots are not text"
+
+
+def test_a_foreign_cache_is_refused_while_facts_are_written(tiny, tokenizer):
+    cache = DynamicCache()
+    inputs = encode(tokenizer, [PROMPTS[0]])
+    with torch.no_grad():
+        tiny.decoder(**inputs, past_key_values=cache)
+        tiny.write(FACTS)
+        with pytest.raises(ValueError, match="not this model's"):
+            tiny(input_ids=inputs["input_ids"][:, -1:], past_key_values=cache)
+
+
+# --- the query is the prompt only -----------------------------------------------------------------------------------------
+
+
+def test_the_prompt_boundary_by_announcement_argument_and_labels_agree(tiny, tokenizer):
+    tiny.write(FACTS)
+    texts = [PROMPTS[0] + " Swahili. Water boils at a hundred degrees", PROMPTS[1] + " Rome. Soup begins with salt"]
+    inputs = encode(tokenizer, texts)
+    seen = []
+    original = tiny.read
+    tiny.read = lambda prompts: seen.append(list(prompts)) or original(prompts)
+    columns = inputs["input_ids"].shape[1]
+    lengths = []
+    for prompt, mask in zip(PROMPTS, inputs["attention_mask"]):
+        lengths.append(int((mask == 0).sum()) + len(tokenizer(prompt).input_ids))
+    labels = inputs["input_ids"].clone()
+    for row, length in enumerate(lengths):
+        labels[row, :length] = -100
+    with announced_prompts(PROMPTS[:2]):
+        announced = logits(tiny, tokenizer, texts)
+    tiny._last_reading = None
+    explicit = logits(tiny, tokenizer, texts, prompt_lengths=torch.tensor(lengths))
+    tiny._last_reading = None
+    labelled = logits(tiny, tokenizer, texts, labels=labels)
+    assert seen == [PROMPTS[:2]] * 3
+    assert torch.equal(announced, explicit) and torch.equal(explicit, labelled)
+    tiny._last_reading = None
+    logits(tiny, tokenizer, texts)
+    assert seen[-1] == texts, "without a sign of where the prompt ends, the whole input is the query"
+    assert columns > max(lengths) - 1
+
+
+def test_the_target_never_reaches_the_query(tiny, tokenizer):
+    tiny.write(FACTS)
+    with announced_prompts([PROMPTS[0]]):
+        a = logits(tiny, tokenizer, [PROMPTS[0] + " one"])
+        b = logits(tiny, tokenizer, [PROMPTS[0] + " two"])
+    assert torch.equal(a[:, :-1], b[:, :-1])
+    with announced_prompts(PROMPTS), pytest.raises(ValueError, match="3 prompts are announced for a batch of 1"):
+        logits(tiny, tokenizer, [PROMPTS[0]])
+
+
+# --- any decoder ------------------------------------------------------------------------------------------------------------
+
+
+def family(name, vocab_size):
+    torch.manual_seed(0)
+    small = dict(vocab_size=vocab_size, bos_token_id=1, eos_token_id=2, pad_token_id=2, initializer_range=0.2)
+    llama_like = dict(small, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4)
+    return {
+        "llama": lambda: tiny_llama(vocab_size),
+        "llama3-rope": lambda: tiny_llama(
+            vocab_size,
+            rope_parameters={
+                "rope_type": "llama3",
+                "rope_theta": 10000.0,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+        ),
+        "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**llama_like, num_key_value_heads=2)),
+        "mistral": lambda: MistralForCausalLM(MistralConfig(**llama_like, num_key_value_heads=2, sliding_window=None)),
+        "gptneox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**llama_like, rotary_pct=0.5)),
+        "gptj": lambda: GPTJForCausalLM(GPTJConfig(**small, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)),
+        "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**small, n_embd=32, n_layer=2, n_head=4)),
+    }[name]().eval()
+
+
+FAMILIES = ["llama", "llama3-rope", "qwen2", "mistral", "gptneox", "gptj", "gpt2"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_states_placed_where_they_were_read_give_the_decoders_own_next_token(name, tokenizer):
+    """Reading states and putting them back must be lossless: the decoder itself is the reference."""
+    decoder = family(name, len(tokenizer))
+    states = DecoderStates(decoder, tokenizer)
+    text = "A clever fox found"
+    ids = [states.bos_token_id, *tokenizer(text, add_special_tokens=False).input_ids]
+    count = len(ids) - 1
+    with torch.no_grad():
+        expected = decoder(torch.tensor([ids + [500]])).logits[:, -1]
+        rows = torch.cat((states.bos()[None, None], states.last_tokens([text], count)), dim=1)
+        cache = states.cache(rows, torch.arange(count + 1), torch.float32)
+        actual = decoder(torch.tensor([[500]]), past_key_values=cache, position_ids=torch.tensor([[count + 1]])).logits[:, -1]
+    torch.testing.assert_close(actual, expected, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["llama", "llama3-rope", "qwen2", "gptneox", "gptj"])
+def test_a_key_can_be_moved_to_another_position(name, tokenizer):
+    """In the first layer a key depends on its token and its position only, so that the decoder tells what is right."""
+    decoder = family(name, len(tokenizer))
+    ids = torch.tensor([[11, 12, 13]])
+    with torch.no_grad():
+        near = decoder(ids, position_ids=torch.tensor([[0, 1, 2]]), use_cache=True).past_key_values.layers[0].keys
+        far = decoder(ids, position_ids=torch.tensor([[7, 8, 9]]), use_cache=True).past_key_values.layers[0].keys
+    code = position_code(decoder)
+    moved = code.apply(code.remove(near, torch.tensor([[0, 1, 2]])), torch.tensor([[7, 8, 9]]))
+    torch.testing.assert_close(moved, far, atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(near, far, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_fit_write_generate_and_exactness_on_every_family(name, tokenizer):
+    decoder = family(name, len(tokenizer))
+    model = share_sentence_encoder(
+        fit(decoder, tokenizer, SENTENCES, name=name, code_size=16, memory_slots=2, progress=False, memory_rows=4)
+    )
+    batch = [PROMPTS[0], UNRELATED[0]]
+    before = logits(decoder, tokenizer, batch)
+    model.write(FACTS)
+    after = logits(model, tokenizer, batch)
+    assert torch.equal(after[1], before[1]) and not torch.allclose(after[0], before[0])
+    assert model.generate(**encode(tokenizer, batch), max_new_tokens=3, do_sample=False).shape[0] == 2
+
+
+def test_half_precision_decoders_give_finite_logits(tokenizer):
+    model = make_tiny(tokenizer)
+    model.decoder.to(torch.bfloat16)
+    model.write(FACTS)
+    out = logits(model, tokenizer, [PROMPTS[0], UNRELATED[0]])
+    assert out.dtype == torch.bfloat16 and torch.isfinite(out).all()
+    assert model.edited_state.memory.M.dtype == torch.float64
+
+
+# --- saving and loading -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["frozen", "lora"])
+def test_a_checkpoint_survives_saving(tokenizer, tmp_path, mode):
+    model = make_tiny(tokenizer, decoder_mode=mode)
+    for layer in model.adapters.layers if model.adapters else ():
+        torch.nn.init.normal_(layer.lora_B["default"].weight)
+    model.save_pretrained(tmp_path, dtype=torch.float32)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
+    loaded = LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer)
+    for each in (model, loaded):
+        each.write(FACTS)
+    torch.testing.assert_close(logits(loaded, tokenizer, PROMPTS), logits(model, tokenizer, PROMPTS), atol=1e-4, rtol=1e-4)
+
+
+def test_auto_classes_know_the_type():
+    folder = shipped("llama-smollm2-135m")
+    assert isinstance(AutoConfig.from_pretrained(folder), LarimarConfig)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    assert isinstance(model, LarimarForCausalLM) and "llama" in model.name_or_path
+
+
+def test_a_checkpoint_for_another_decoder_and_a_damaged_one_are_refused(tiny, tokenizer, tmp_path):
+    tiny.save_pretrained(tmp_path)
+    other = tiny_llama(len(tokenizer), num_hidden_layers=3)
+    with pytest.raises(ValueError, match=r"another decoder.*layers 2 in the checkpoint, 3 in the decoder"):
+        LarimarForCausalLM.from_pretrained(tmp_path, decoder=other, tokenizer=tokenizer)
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
+        LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer)
+    with pytest.raises(FileNotFoundError, match="no Larimar checkpoint"):
+        LarimarForCausalLM.from_pretrained(tmp_path / "nowhere")
+
+
+def test_settings_can_be_overridden_and_bad_ones_are_refused(tiny, tokenizer, tmp_path):
+    tiny.save_pretrained(tmp_path)
+    loaded = LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, memory_rows=3)
+    loaded.write(FACTS)
+    assert loaded.edited_state.memory.num_rows == 3
+    for settings, message in [
+        ({"addressing": "nearest"}, "addressing"),
+        ({"memory_rows": 0}, "memory_rows"),
+        ({"sigma_w": -1}, "sigma_w"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, **settings)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["decoder_signature"]["layers"] == 2
+
+
+# --- editing ----------------------------------------------------------------------------------------------------------------
+
+
+def test_writing_again_changes_nothing_and_a_new_answer_replaces_the_old(tiny):
+    first = tiny.write(FACTS)
+    state = tiny.edited_state
+    assert tiny.write(FACTS[:1]) == first[:1] and tiny.edited_state is state
+    tiny.write([{"prompt": PROMPTS[0], "target_new": "Swahili"}])
+    assert [fact.target_new for fact in tiny.facts()] == ["Oslo", "Jane Austen", "Swahili"]
+    fresh = tiny.edited_state.cleared()
+    tiny.edited_state = fresh
+    tiny.write([*FACTS[1:], {"prompt": PROMPTS[0], "target_new": "Swahili"}])
+    assert tiny.edited_state.memory.rows_written == 3
+
+
+def test_readouts_are_the_written_encodings(tiny):
+    """With a row of its own for every key, what is read for a written prompt is what was written."""
+    tiny.write(FACTS)
+    expected = tiny.latent_encoder.encode([f"{fact['prompt']} {fact['target_new']}" for fact in FACTS])
+    torch.testing.assert_close(tiny.read(PROMPTS).latents, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"addressing": "pseudoinverse"},
+        {"key_encoding": "latent"},
+        {"reference": "random", "key_encoding": "latent", "addressing": "pseudoinverse"},
+        {"scope": "none"},
+        {"readout_norm": True},
+        {"memory_rows": 1},
+    ],
+)
+def test_every_setting_writes_reads_and_forgets(tokenizer, settings):
+    model = make_tiny(tokenizer, **settings)
+    model.write(FACTS)
+    reading = model.read(PROMPTS)
+    assert reading.in_scope.all() and torch.isfinite(reading.latents).all()
+    model.forget(*PROMPTS)
+    assert not model.facts() and not model.edited_state.memory.M.any()
+
+
+def test_forgetting_the_unknown_names_it_and_changes_nothing(tiny):
+    tiny.write(FACTS)
+    state = tiny.edited_state
+    for fact in ("The capital of Peru is", 17):
+        with pytest.raises(UnknownFact, match=str(fact)):
+            tiny.forget(PROMPTS[0], fact)
+    with pytest.raises(UnknownFact, match="Danielle"):
+        tiny.forget(PROMPTS[0], PROMPTS[0])
+    assert tiny.edited_state is state
+    tiny.forget(tiny.facts()[1].id)
+    with pytest.raises(UnknownFact, match="Portugal"):
+        tiny.forget(PROMPTS[1])
+
+
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        ([{"prompt": "", "target_new": "x"}], "prompt"),
+        ([{"prompt": "p", "target_new": "  "}], "target_new"),
+        ([{"prompt": "p"}], "needs 'target_new'"),
+        ([{"prompt": "p is", "target_new": "x"}, {"prompt": "p is", "target_new": "y"}], "two targets.*'p is'"),
+    ],
+)
+def test_bad_requests_are_refused_and_leave_the_state(tiny, requests, message):
+    tiny.write(FACTS)
+    state = tiny.edited_state
+    with pytest.raises(ValueError, match=message):
+        tiny.write([{"prompt": "A good one is", "target_new": "fine"}, *requests])
+    assert tiny.edited_state is state
+
+
+def test_a_prompt_longer_than_the_encoder_takes_says_what_is_cut(tokenizer):
+    model = make_tiny(tokenizer)
+    model.states.max_length = 12
+    with pytest.warns(UserWarning, match="has .* tokens and the encoder takes 12; cut from its start: 'This is a very"):
+        model.write(
+            [
+                {
+                    "prompt": "This is a very long preamble to a simple question about Portugal, whose capital is",
+                    "target_new": "Oslo",
+                }
+            ]
+        )
+
+
+def test_a_deep_copy_is_edited_apart(tiny):
+    tiny.write(FACTS[:1])
+    twin = copy.deepcopy(tiny)
+    twin.write(FACTS[1:])
+    assert len(tiny.facts()) == 1 and len(twin.facts()) == 3
+
+
+def test_the_version_parameter_restores_the_state_it_was_taken_of(tiny, tokenizer):
+    tiny.write(FACTS[:1])
+    before, token = logits(tiny, tokenizer, PROMPTS), tiny.undo_token()
+    state = id(tiny.edited_state)
+    tiny.write(FACTS[1:])
+    with torch.no_grad():
+        dict(tiny.named_parameters())["state_register.version"][...] = token.clone()
+    del token  # as an editor does that keeps nothing after it has restored
+    assert id(tiny.edited_state) == state and torch.equal(logits(tiny, tokenizer, PROMPTS), before)
+
+
+def test_inputs_embeds_need_announced_prompts(tiny, tokenizer):
+    tiny.write(FACTS)
+    inputs = encode(tokenizer, [PROMPTS[0]])
+    embeds = tiny.get_input_embeddings()(inputs["input_ids"])
+    with pytest.raises(ValueError, match="inputs_embeds"):
+        tiny(inputs_embeds=embeds)
+    with announced_prompts(PROMPTS[:1]):
+        torch.testing.assert_close(tiny(inputs_embeds=embeds).logits, tiny(**inputs).logits)
+
+
+def test_sampled_reading_weights_differ_between_reads_and_hold_within_a_generation(tokenizer):
+    model = make_tiny(tokenizer, sigma_w=0.3)
+    model.write(FACTS)
+    first, second = model.read(PROMPTS[:1]).latents, model.read(PROMPTS[:1]).latents
+    assert not torch.equal(first, second)
+    results = []
+    for use_cache in (True, False):
+        torch.manual_seed(0)
+        results.append(model.generate(**encode(tokenizer, PROMPTS[:1]), max_new_tokens=5, do_sample=False, use_cache=use_cache))
+    assert torch.equal(*results)
+
+
+def test_the_executor_serves_a_plain_decoder_again_and_again(decoder, tokenizer):
+    hparams = LarimarHyperParams(alg_name="LARIMAR", model_name="llama-smollm2-135m")
+    model, undo = apply_larimar_to_model(decoder, tokenizer, FACTS[:1], hparams, return_orig_weights=True)
+    again, _ = apply_larimar_to_model(decoder, tokenizer, FACTS[1:], hparams)
+    assert again is model and len(model.facts()) == 3
+    twin, _ = apply_larimar_to_model(model, tokenizer, [{"prompt": "A new one is", "target_new": "here"}], hparams, copy=True)
+    assert len(twin.facts()) == 4 and len(model.facts()) == 3
+    with torch.no_grad():
+        for name, value in undo.items():
+            dict(model.named_parameters())[name][...] = value
+    assert not model.facts()
+
+
+@pytest.mark.parametrize(
+    ("settings", "passes"),
+    [({}, 1), ({"key_encoding": "latent"}, 1), ({"scope": "internal"}, 1), ({"scope": "internal", "key_encoding": "latent"}, 1)],
+)
+def test_a_write_and_a_read_encode_each_text_once(tokenizer, monkeypatch, settings, passes):
+    model = make_tiny(tokenizer, **settings)
+    model.detectors.weights = {"weight": torch.zeros(2 * model.config.latent_size), "bias": torch.tensor([5.0])}
+    encoded, encode = [], model.latent_encoder.encode
+    monkeypatch.setattr(model.latent_encoder, "encode", lambda texts: encoded.append(list(texts)) or encode(texts))
+    model.write(FACTS)
+    assert len(encoded) == passes and len(encoded[0]) == len(set(encoded[0])), "one pass of the network, however it is used"
+    encoded.clear()
+    reading = model.read([*PROMPTS, *PROMPTS])
+    assert reading.in_scope.all() and len(encoded) == (settings != {}) and all(len(texts) == 3 for texts in encoded)
+
+
+# Where a number on the device decides what Python does; every other mask that is looked at is kept on the host.
+WAITS_FOR_THE_DEVICE = {
+    "write": {"operations.applied_to", "memory._check", "memory.add", "addressing.extended"},
+    "forget": {"memory._check", "memory.remove", "edited.without"},
+    "read": {"detectors.decide"},
+}
+ON_THE_HOST = {
+    *("addressing.weights", "addressing.extended", "addressing.released", "episodic._addressed", "episodic.read"),
+    *("facts.row", "facts.<genexpr>", "facts.__len__", "facts.without", "nearest.nearest", "detectors.<listcomp>"),
+}
+
+
+def test_an_update_waits_for_the_device_where_it_must_and_nowhere_else(tiny):
+    """On a CPU: the functions in which a tensor's number decides what Python does. On a GPU each of them waits."""
+
+    class Decisions(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.places = set()
+
+        def __torch_dispatch__(self, function, types, arguments=(), kwargs=None):
+            if function._overloadpacket in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero):
+                frames = [frame for frame in traceback.extract_stack() if "larimar_editor" in frame.filename]
+                self.places.add(f"{Path(frames[-1].filename).stem}.{frames[-1].name}")
+            return function(*arguments, **(kwargs or {}))
+
+    tiny.write(FACTS[:1])
+    edits = {"write": lambda: tiny.write(FACTS[1:2]), "forget": lambda: tiny.forget(2), "read": lambda: tiny.read(PROMPTS)}
+    for name, edit in edits.items():
+        with Decisions() as decisions:
+            edit()
+        assert decisions.places <= WAITS_FOR_THE_DEVICE[name] | ON_THE_HOST, name
+        assert decisions.places & WAITS_FOR_THE_DEVICE[name], "the functions are named as they are"

@@ -1,0 +1,100 @@
+"""The nearest written prompt: the same answer from every row compared and from an index, whatever was forgotten or undone."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from conftest import FACTS, UNRELATED
+from torch.nn import functional as F
+
+from larimar_editor.model import episodic as episodic_module
+from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.scope.nearest import GraphIndex, exact, indexed
+
+
+def cosine(queries, written):
+    """Of unit vectors: what the external detector compares by."""
+    return queries @ written.T
+
+
+def unit(*shape, seed=0):
+    return F.normalize(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)), dim=-1)
+
+
+@pytest.fixture
+def faiss():
+    return pytest.importorskip("faiss", reason="FAISS is not installed")
+
+
+def test_every_living_row_is_compared():
+    rows, queries = unit(200, 24), unit(30, 24, seed=1)
+    alive = torch.rand(200, generator=torch.Generator().manual_seed(2)) < 0.5
+    score, row = exact(cosine, rows, alive)(queries)
+    products = rows.double().numpy() @ queries.double().numpy().T
+    products[~alive.numpy()] = -np.inf
+    assert row.tolist() == products.argmax(axis=0).tolist()
+    np.testing.assert_allclose(score.numpy(), products.max(axis=0), rtol=1e-5)
+    for nothing in (exact(cosine, rows[:0]), exact(cosine, rows, torch.zeros(200, dtype=torch.bool))):
+        score, row = nothing(queries)
+        assert torch.isinf(score).all() and (row == -1).all()
+
+
+def test_an_index_finds_what_comparing_finds(faiss):
+    rows = unit(4000, 48)
+    noise = 0.5 * unit(300, 48, seed=4)
+    queries = F.normalize(rows[::13][:300] + noise, dim=1)
+    alive = torch.ones(4000, dtype=torch.bool)
+    alive[::26] = False  # half of the queries' own rows
+    index = GraphIndex(48)
+    index.extend(rows[:1000])
+    score, row = indexed(index, cosine, rows, alive)(queries)  # the rest is added on the way
+    wanted_score, wanted = exact(cosine, rows, alive)(queries)
+    assert len(index) == 4000 and float((row == wanted).float().mean()) >= 0.99
+    same = row == wanted
+    torch.testing.assert_close(score[same], wanted_score[same], atol=1e-5, rtol=0)
+
+
+def test_rows_of_a_later_state_and_dead_neighbourhoods_are_passed_over(faiss):
+    rows = unit(500, 16)
+    index = GraphIndex(16)
+    index.extend(rows)
+    before = torch.ones(100, dtype=torch.bool)  # an earlier state has the first 100 rows
+    assert (indexed(index, cosine, rows[:100], before)(rows)[1] == exact(cosine, rows[:100], before)(rows)[1]).all()
+    last = torch.zeros(500, dtype=torch.bool)
+    last[7] = True
+    assert (indexed(index, cosine, rows, last)(rows[:50])[1] == 7).all()
+
+
+def test_a_model_with_an_index_decides_as_without(faiss, tiny, monkeypatch):
+    monkeypatch.setattr(episodic_module, "INDEX_FROM", 1)
+    prompts = [fact["prompt"] for fact in FACTS] + ["Portugal's capital is the city of", *UNRELATED]
+
+    def compared():
+        found = {}
+        for kind in ("exact", "faiss"):
+            tiny.config.scope_index = kind
+            found[kind] = tiny.scope_of(prompts)
+        torch.testing.assert_close(found["faiss"].score, found["exact"].score, atol=1e-5, rtol=0)
+        assert found["faiss"].nearest.tolist() == found["exact"].nearest.tolist()
+        return found["faiss"].in_scope.tolist()
+
+    tiny.write(FACTS)
+    assert compared()[:3] == [True, True, True]
+    full = tiny.edited_state
+    tiny.forget(FACTS[1]["prompt"])
+    assert compared()[:3] == [True, False, True]
+    tiny.write([{"prompt": "The tallest tower of Lisbon is", "target_new": "new"}])
+    compared()
+    tiny.edited_state = full
+    assert compared()[:3] == [True, True, True]
+    tiny.reset()
+    assert compared() == [False] * len(prompts)
+
+
+def test_without_faiss_the_message_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install faiss-cpu"):
+        GraphIndex(8)
+    with pytest.raises(ValueError, match="scope_index must be one of exact, faiss"):
+        LarimarConfig(scope_index="annoy")

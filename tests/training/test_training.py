@@ -1,0 +1,492 @@
+"""Training: the objective against independent computations, data order, and going on after a kill."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from accelerate import Accelerator
+from conftest import SENTENCES, make_tiny, share_sentence_encoder, tiny_llama
+from torch.nn import functional as F
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from larimar_editor.data.edits import load_edits
+from larimar_editor.data.relations import Names, RephrasedFacts, read_relations, without_wordings_of
+from larimar_editor.model.closed_form import fit
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.reading import Reading
+from larimar_editor.training import loop, saves, starts
+from larimar_editor.training.episodes import kl_strength, read_episodes, reading_kl
+from larimar_editor.training.fused_lora import fused_lora
+from larimar_editor.training.objective import LarimarObjective
+from larimar_editor.training.rows import RowMaker, RowSettings
+from larimar_editor.training.settings import Objective, Source, TrainingSettings
+from larimar_editor.training.sources import LineFile, Stream
+
+ROOT = Path(__file__).parents[2]
+QUIET = {
+    "autoencoder": 0,
+    "kl": 0,
+    "language_model": 0,
+    "observation_noise": 0,
+    "sigma_w": 0,
+    "train_prior": False,
+}
+FACT = {
+    "prompt": "Ada plays the",
+    "target_new": "cello",
+    "rephrase_prompt": ["The instrument of Ada is the", "Which instrument does Ada play? The"],
+    "locality_prompt": ["Bob plays the"],
+}
+
+
+# --- the memory with gradients --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [5, 30], ids=["N < K", "N > K"])
+def test_an_episode_is_algorithm_1(count):
+    generator = torch.Generator().manual_seed(0)
+    Z = torch.randn(count, 40, generator=generator, dtype=torch.float64)
+    prior = torch.randn(12, 40, generator=generator, dtype=torch.float64)
+    inverse = torch.linalg.pinv(prior)
+    readouts, W = read_episodes(Z, inverse, torch.tensor(0.0), length=count)
+    M = torch.linalg.pinv(Z @ inverse) @ Z
+    torch.testing.assert_close(W, Z @ torch.linalg.pinv(M), atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(readouts, Z @ torch.linalg.pinv(M) @ M, atol=1e-3, rtol=1e-3)
+    noisy, _ = read_episodes(Z, inverse, torch.tensor(0.3), length=count, generator=torch.Generator().manual_seed(5))
+    drawn = torch.Generator().manual_seed(5)
+    torch.randn(Z.shape, generator=drawn, dtype=Z.dtype)  # xi
+    expected = readouts + 0.3 * torch.randn(count, 12, generator=drawn, dtype=Z.dtype) @ M
+    torch.testing.assert_close(noisy, expected, atol=1e-3, rtol=1e-3)
+
+
+def test_episodes_do_not_share_a_memory():
+    Z = torch.randn(8, 20)
+    inverse = torch.linalg.pinv(torch.randn(3, 20))
+    together, _ = read_episodes(Z, inverse, torch.tensor(0.0), length=4)
+    apart = torch.cat([read_episodes(part, inverse, torch.tensor(0.0), length=4)[0] for part in Z.split(4)])
+    torch.testing.assert_close(together, apart)
+    assert not torch.allclose(together, read_episodes(Z, inverse, torch.tensor(0.0), length=8)[0], atol=1e-3)
+
+
+def test_the_kl_term_is_that_of_two_gaussians():
+    W, sigma = torch.randn(6, 10), torch.tensor(0.3)
+    expected = torch.distributions.kl_divergence(
+        torch.distributions.Normal(W, sigma), torch.distributions.Normal(torch.zeros(()), torch.ones(()))
+    )
+    torch.testing.assert_close(reading_kl(W, sigma), expected.sum(1).mean())
+
+
+def test_beta_is_annealed_in_cycles():
+    betas = [kl_strength(step, 100, 2.0, cycles=2) for step in range(100)]
+    assert betas[0] == betas[24] == betas[50] == 0 and 0 < betas[30] < 2.0 and betas[49] == betas[99] == 2.0
+    assert kl_strength(7, 100, 0.5, cycles=0) == 0.5
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_predicted_is_the_answer(tokenizer):
+    settings = RowSettings(preamble_share=1.0, other_share=1.0, stop_weight=0.5)
+    rows = RowMaker(tokenizer, settings, ["Something else entirely"]).make([(-1, FACT)], random.Random(0))
+    assert rows.texts == ["Ada plays the cello"]
+    for ids, weights, other in zip(rows.ids, rows.weights, rows.other):
+        answer = tokenizer.decode(ids[weights == 1])
+        asked = tokenizer.decode(ids[: int((weights > 0).int().argmax())])
+        assert answer == " cello" and asked.startswith("Something else entirely. ")
+        if not other:
+            assert tokenizer.decode(ids[weights == 0.5]) == "." and asked.endswith(" the") and "Ada" in asked
+        else:
+            assert asked.endswith("Bob plays the") and not (weights == 0.5).any(), "a neighbour is not told to stop"
+
+
+def test_rows_are_the_same_for_the_same_seed(tokenizer):
+    records = [(0, {"text": SENTENCES[0]}), (1, {"text": SENTENCES[7]}), (-1, FACT)]
+    maker = RowMaker(tokenizer, RowSettings(other_share=0.5), SENTENCES)
+    first, again, another = (maker.make(records, random.Random(seed)) for seed in (3, 3, 4))
+    assert torch.equal(first.ids, again.ids) and torch.equal(first.weights, again.weights)
+    assert first.ids.shape != another.ids.shape or not torch.equal(first.ids, another.ids)
+    assert first.decoded == int((first.weights.flip(1).cumsum(1).flip(1) > 0).sum()), "tokens up to the last predicted one"
+
+
+def test_row_settings_and_records_are_checked(tokenizer):
+    with pytest.raises(ValueError, match="cut_share must be a number between 0 and 1"):
+        RowSettings(cut_share=2)
+    with pytest.raises(ValueError, match="neither a text nor a fact"):
+        RowMaker(tokenizer).make([(4, {"title": "x"})], random.Random(0))
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_record_is_taken_once_an_epoch_and_held_out_ones_never(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(f"line {i}" for i in range(25)) + "\n")
+    sources = [Source(str(path), 0.75), Source("relations", 0.25)]
+    facts = RephrasedFacts(read_relations(), Names(), 0)
+    stream = Stream(sources, [LineFile(path), facts], texts_per_step=4, held_out=1, seed=0)
+    taken = [record for step in range(8) for record in stream.step(step)]
+    texts = [record["text"] for _, record in taken if "text" in record]
+    assert len(taken) == 32 and len(texts) == 24
+    assert sorted(texts) == sorted(f"line {i}" for i in range(1, 25))
+    assert stream.step(5) == Stream(sources, [LineFile(path), facts], 4, 1, 0).step(5), "a step depends on its number alone"
+    second = [record["text"] for step in range(8, 16) for _, record in stream.step(step) if "text" in record]
+    assert sorted(second) == sorted(texts) and second != texts
+    assert facts[0] in [record for _, record in stream.evaluation(1)]
+    with pytest.raises(ValueError, match="lower held_out"):
+        Stream(sources, [LineFile(path), facts], 4, 25, 0)
+
+
+def test_shipped_wordings_are_not_those_of_the_edits_that_are_probed():
+    relations = read_relations()
+    edits = load_edits()
+    assert sum(len(r.prompts) for r in without_wordings_of(relations, edits)) == sum(len(r.prompts) for r in relations)
+    one, two = (prompt.replace("{}", "Zed") for prompt in relations[0].prompts[:2])
+    same = type(edits[0])(one, "a", "b", "Zed", (f"Noise here. {two}",))
+    assert sum(len(r.prompts) for r in without_wordings_of(relations, [same])) == sum(len(r.prompts) for r in relations) - 2
+
+
+def test_rephrased_facts_ask_one_thing_in_several_ways():
+    facts = RephrasedFacts(read_relations(), Names(text=["We met Ada Lovelace in the park"]), seed=1)
+    assert facts[3] == facts[3] != facts[4]
+    for number in range(50):
+        fact = facts[number]
+        assert fact["subject"] in fact["prompt"] and all(fact["subject"] in each for each in fact["rephrase_prompt"])
+        assert fact["prompt"] not in fact["rephrase_prompt"] and "{}" not in json.dumps(fact)
+
+
+# --- the objective ----------------------------------------------------------------------------------------------------
+
+
+def in_training(tokenizer, objective=None, maker=None, records=None, model=None, **options):
+    model = model or make_tiny(tokenizer)
+    records = records or [(-1, {"text": text}) for text in SENTENCES[:6]] + [(-1, FACT)]
+    maker = maker or RowMaker(tokenizer, RowSettings(cut_share=0, other_share=0.5, preamble_share=0.3), SENTENCES)
+    rows = maker.make(records, random.Random(0))
+    encoder = model.latent_encoder
+    module = LarimarObjective(model, Objective(**(QUIET | (objective or {}))), lambda rows: encoder.encode(rows.texts), **options)
+    return module, rows
+
+
+def test_the_memory_term_is_the_loss_of_the_edited_model(tokenizer):
+    module, rows = in_training(tokenizer)
+    model = module.larimar
+    losses = module(rows)
+    Z = model.latent_encoder.encode(rows.texts)
+    chosen = ~rows.other
+    reading = Reading(torch.ones(int(chosen.sum()), dtype=torch.bool), Z[rows.memory[chosen]])
+    with torch.no_grad():
+        logits = model(input_ids=rows.ids[chosen], reading=reading).logits
+    each = F.cross_entropy(logits[:, :-1].flatten(0, 1), rows.ids[chosen][:, 1:].flatten(), reduction="none")
+    weights = rows.weights[chosen][:, 1:].flatten()
+    torch.testing.assert_close(losses.terms["memory"], (each * weights).sum() / weights.sum(), atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["frozen", "lora"])
+@pytest.mark.parametrize("options", [{"bucket_tokens": 40}, {"checkpointing": True}], ids=lambda x: next(iter(x)))
+def test_buckets_and_recomputed_layers_change_nothing(tokenizer, options, mode):
+    objective = {"language_model": 0.7, "language_model_memory": "other", "autoencoder": 0.5}
+    results = []
+    for each in ({}, options):
+        module, rows = in_training(tokenizer, objective, model=make_tiny(tokenizer, decoder_mode=mode), **each)
+        module.larimar.projection.requires_grad_(True)
+        torch.manual_seed(0)
+        for adapter in module.larimar.adapters.parameters() if module.larimar.adapters else ():
+            torch.nn.init.normal_(adapter, std=0.1)
+        losses = module(rows)
+        losses.total.backward()
+        weight = module.larimar.projection.basis if mode == "frozen" else module.larimar.adapters.lora_B[0].weight
+        results.append((losses, weight.grad))
+    (plain, gradient), (other, other_gradient) = results
+    assert plain.terms.keys() == other.terms.keys() == {"kl", "memory", "autoencoder", "language_model"}
+    for name, term in plain.terms.items():
+        torch.testing.assert_close(term, other.terms[name], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(gradient, other_gradient, atol=1e-5, rtol=1e-3)
+    assert float(gradient.norm()) > 0
+
+
+def test_the_regulariser_is_the_divergence_from_the_base_model(tokenizer):
+    module, rows = in_training(tokenizer, {"language_model": 1.0, "language_model_memory": "other"})
+    model, term = module.larimar, float(module(rows).terms["language_model"])
+    chosen = rows.other
+    Z = model.latent_encoder.encode(rows.texts)
+    reading = Reading(torch.ones(int(chosen.sum()), dtype=torch.bool), Z[rows.memory[chosen]])
+    with torch.no_grad():
+        base = torch.distributions.Categorical(logits=model.decoder(rows.ids[chosen]).logits[:, :-1])
+        said = torch.distributions.Categorical(logits=model(input_ids=rows.ids[chosen], reading=reading).logits[:, :-1])
+    weights = rows.weights[chosen][:, 1:]
+    expected = (torch.distributions.kl_divergence(base, said) * weights).sum() / weights.sum()
+    assert term == pytest.approx(float(expected), rel=1e-3) and term > 0
+
+
+def test_fused_adapters_are_pefts(tokenizer):
+    decoder = tiny_llama(len(tokenizer))
+    closed = make_tiny(tokenizer)
+    values = closed.config.to_dict() | {"decoder_mode": "lora", "lora_rank": 3}
+    values.pop("model_type")
+    model = LarimarForCausalLM(type(closed.config)(**values), decoder, tokenizer)
+    weights = list(model.adapters.parameters())
+    for weight in weights:
+        weight.requires_grad_(True)
+        weight.data.normal_(std=0.2)
+    ids = torch.randint(0, 1000, (2, 7))
+    with model.adapted():
+        plain = decoder(ids).logits
+        grads = torch.autograd.grad(plain.square().sum(), weights)
+        with fused_lora(decoder):
+            fused = decoder(ids).logits
+    torch.testing.assert_close(plain, fused, atol=1e-4, rtol=1e-4)
+    for one, other in zip(grads, torch.autograd.grad(fused.square().sum(), weights)):
+        torch.testing.assert_close(one, other, atol=1e-2, rtol=1e-3)
+    assert not torch.allclose(decoder(ids).logits, plain, atol=1e-3)
+    with fused_lora(decoder):
+        torch.testing.assert_close(decoder(ids).logits, tiny_llama(len(tokenizer))(ids).logits)
+
+
+def test_regularising_a_frozen_decoder_without_memory_is_refused(tokenizer):
+    with pytest.raises(ValueError, match="language_model_memory: none"):
+        in_training(tokenizer, {"language_model": 1.0})
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run_folder(tmp_path, tokenizer):
+    """A tiny decoder, its closed form and a settings file on disk."""
+    closed = make_tiny(tokenizer)
+    closed.decoder.save_pretrained(tmp_path / "tiny-llama")
+    tokenizer.save_pretrained(tmp_path / "tiny-llama")
+    closed.config.base_model_name_or_path = str(tmp_path / "tiny-llama")
+    closed.save_pretrained(tmp_path / "closed", dtype=torch.float32)
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(SENTENCES) + "\n")
+    values = {
+        "decoder": str(tmp_path / "tiny-llama"),
+        "checkpoint": str(tmp_path / "closed"),
+        "model": {"decoder_mode": "lora", "lora_rank": 4, "scope": "none", "key_encoding": "latent"},
+        "sources": [{"path": str(text), "share": 0.5}, {"path": "relations", "share": 0.5}],
+        "objective": {"language_model_memory": "other", "episode_length": 4, "sigma_w": 0.05},
+        "optimisation": {"steps": 16, "texts_per_step": 8, "precision": "no", "warmup": 2, "decoder_rate": "1e-2"},
+        "evaluate_every": 16,
+        "save_every": 2,
+        "held_out": 4,
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
+    return tmp_path
+
+
+def command(folder, *arguments):
+    program = [
+        sys.executable,
+        "-m",
+        "larimar_editor.cli",
+        "train",
+        str(folder / "run.yaml"),
+        "--device",
+        "cpu",
+        "--dtype",
+        "float32",
+    ]
+    return [*program, *map(str, arguments)]
+
+
+def losses_of(out):
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line["total"] for line in lines if line["kind"] == "train"}
+
+
+def test_a_killed_run_goes_on_with_the_same_losses(run_folder):
+    whole, killed = run_folder / "whole", run_folder / "killed"
+    subprocess.run(command(run_folder, "--out", whole), check=True, capture_output=True, cwd=ROOT)
+    process = subprocess.Popen(
+        command(run_folder, "--out", killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT
+    )
+    limit = time.time() + 120
+    while saves.last(killed / "states") is None and time.time() < limit and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    reached = saves.step_of(saves.last(killed / "states"))
+    assert reached < 16, "it was killed on the way"
+    with (killed / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 3, "to')  # a line that the kill tore
+    subprocess.run(command(run_folder, "--out", killed), check=True, capture_output=True, cwd=ROOT)
+    expected, found = losses_of(whole), losses_of(killed)
+    assert list(expected) == list(found) == list(range(1, 17))
+    # Encodings are kept as float16: beside other texts, padded otherwise, one in a thousand rounds the other way.
+    assert found == pytest.approx(expected, rel=1e-3)
+    assert expected[16] < expected[1]
+    for name in ("checkpoint/model.safetensors", "training.png", "tensorboard"):
+        assert (killed / name).exists()
+
+
+def small(run_folder, **changes):
+    return TrainingSettings.from_yaml(run_folder / "run.yaml", changes)
+
+
+def prepared(run_folder, tokenizer, settings, decoder=None):
+    decoder = decoder or tiny_llama(len(tokenizer))
+    run = loop.prepare(settings, run_folder / "out", decoder, tokenizer, Accelerator(cpu=True))
+    return run
+
+
+def test_training_from_the_closed_form_starts_there_and_gets_better(run_folder, tokenizer):
+    quiet = {"objective.language_model": 0, "objective.kl": 0, "objective.autoencoder": 0}
+    settings = small(run_folder, **quiet, **{"optimisation.steps": 40})
+    run = prepared(run_folder, tokenizer, settings)
+    model = run.objective.larimar
+    closed = LarimarForCausalLM.from_pretrained(run_folder / "closed", decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer)
+    ids, reading = torch.tensor([[5, 6, 7]]), Reading(torch.tensor([True]), torch.randn(1, 48))
+    torch.testing.assert_close(model(ids, reading=reading).logits, closed(ids, reading=reading).logits, atol=1e-5, rtol=1e-4)
+    before = loop.evaluate(run)
+    after = loop.train(run, progress=False)
+    assert after["texts_loss"] < 0.9 * before["texts_loss"]
+    assert after["rewrite_accuracy"] >= before["rewrite_accuracy"]
+    decoder = tiny_llama(len(tokenizer))
+    adapters = [value for name, value in run.trained.items() if "lora_B" in name]
+    assert adapters and all(float(value.detach().abs().max()) > 0 for value in adapters), "every adapter is trained"
+    loaded = LarimarForCausalLM.from_pretrained(run_folder / "out" / "checkpoint", decoder=decoder, tokenizer=tokenizer)
+    torch.testing.assert_close(loaded(ids, reading=reading).logits, model(ids, reading=reading).logits, atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(
+        loaded.latent_encoder.encode(["a fact"]), closed.latent_encoder.encode(["a fact"]), rtol=2e-2, atol=2e-2
+    )
+    outside = Reading.nothing(1, 48)
+    assert torch.equal(loaded(ids, reading=outside).logits, tiny_llama(len(tokenizer))(ids).logits), (
+        "out of scope: the base model"
+    )
+
+
+def test_the_papers_set_up_trains_everything(run_folder, tokenizer):
+    changes = {
+        "start": "noise",
+        "model": {
+            "encoder_type": "transformer",
+            "encoder_name_or_path": "all-MiniLM-L6-v2",
+            "latent_size": 24,
+            "decoder_mode": "full",
+            "memory_rows": 8,
+            "scope": "none",
+            "key_encoding": "latent",
+            "reference": "prior",
+        },
+        "objective.language_model_memory": "none",
+        "objective.kl": 1e-3,
+        "optimisation.encoder_rate": 1e-3,
+        "optimisation.steps": 3,
+        "optimisation.accumulation": 2,
+    }
+    run = prepared(run_folder, tokenizer, small(run_folder, **changes))
+    watched = {name: value.detach().clone() for name, value in run.objective.named_parameters()}
+    loop.train(run, progress=False)
+    now = dict(run.objective.named_parameters())
+    moved = {name for name, value in watched.items() if not torch.equal(value, now[name])}
+    for part in (
+        "prior",
+        "log_sigma_w",
+        "larimar.decoder.lm_head.weight",
+        "larimar.projection.basis",
+        "larimar.latent_encoder.queries",
+    ):
+        assert part in moved, f"{part} was not trained"
+    folder = run_folder / "out" / "checkpoint"
+    loaded = LarimarForCausalLM.from_pretrained(folder, decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer)
+    torch.testing.assert_close(loaded.prior, run.objective.prior.detach(), atol=1e-2, rtol=1e-2, check_dtype=False)
+    torch.testing.assert_close(loaded.decoder.lm_head.weight, run.objective.larimar.decoder.lm_head.weight, atol=1e-3, rtol=1e-2)
+    share_sentence_encoder(loaded).write([{"prompt": "Ada plays the", "target_new": "cello"}])
+    assert loaded.read(["Ada plays the"]).latents.shape == (1, 24)
+
+
+def test_an_encoder_is_regressed_onto_the_closed_form(run_folder, tokenizer):
+    changes = {"start": "regression", "regression_steps": 25, "model.encoder_type": "transformer",
+               "model.encoder_name_or_path": "all-MiniLM-L6-v2", "optimisation.encoder_rate": 1e-4}  # fmt: skip
+    run = prepared(run_folder, tokenizer, small(run_folder, **changes))
+    loop.train(run, until=1, progress=False)
+    errors = json.loads((run_folder / "out" / "regression.json").read_text())
+    assert len(errors) == 25 and sum(errors[-3:]) < 0.9 * sum(errors[:3])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "gpt_neox"])
+def test_other_families_are_fitted_and_trained(run_folder, tokenizer, family):
+    if family == "gpt_neox":
+        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    else:
+        sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4} | ({"rotary_dim": 4} if family == "gptj" else {})
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(family, vocab_size=len(tokenizer), bos_token_id=1, eos_token_id=2, **sizes)
+    decoder = AutoModelForCausalLM.from_config(config).eval()
+    closed = fit(decoder, tokenizer, SENTENCES, name=family, code_size=24, memory_slots=2, progress=False, memory_rows=8)
+    closed.save_pretrained(run_folder / family, dtype=torch.float32)
+    changes = {"checkpoint": str(run_folder / family), "optimisation.steps": 12, "objective.kl": 0, "objective.language_model": 0}
+    run = prepared(run_folder, tokenizer, small(run_folder, **changes), decoder)
+    before = loop.evaluate(run)["texts_loss"]
+    assert loop.train(run, progress=False)["texts_loss"] < before
+
+
+def test_accumulated_passes_are_one_step(run_folder, tokenizer):
+    off = ("sigma_w", "observation_noise", "kl", "language_model")
+    quiet = {f"objective.{name}": 0 for name in off} | {"objective.episode_length": 1, "rows.cut_share": 0, "rows.tail": 64}
+    quiet["sources"] = [{"path": str(run_folder / "text.txt")}]
+    found = []
+    for parts in (1, 2):
+        run = prepared(run_folder, tokenizer, small(run_folder, **quiet, **{"optimisation.accumulation": parts}))
+        loop.trained_parameters(run.objective, run.settings)
+        loop._passes(run, run.objective, step=0, strength=0.0)
+        found.append(run.objective.larimar.projection.mean.grad)
+    torch.testing.assert_close(found[0], found[1], rtol=0.2, atol=0.05 * float(found[0].abs().max()))
+
+
+def test_two_processes_start(run_folder):
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    arguments = [*launch, "-m", *command(run_folder, "--out", run_folder / "out", "--dry-run")[2:]]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(done.stdout.strip().splitlines()[-1])
+    assert report["processes"] == 2 and report["distributed"] == "MULTI_CPU" and report["total"] > 0
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/accelerate").glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_accelerate_settings_start(run_folder, path):
+    """On a CPU and in one process. DeepSpeed's own does without --cpu, which would switch it off."""
+    zero = "zero" in path.stem
+    if zero:
+        pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), "--num_processes", "1"]
+    rest = [part for part in command(run_folder, "--out", run_folder / "out", "--dry-run")[2:] if part not in ("--device", "cpu")]
+    done = subprocess.run(
+        [*launch, *([] if zero else ["--cpu"]), "-m", *rest],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"DS_ACCELERATOR": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(done.stdout.strip().splitlines()[-1])
+    assert report["total"] > 0 and report["distributed"] == ("DEEPSPEED" if zero else "NO")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/training").glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_settings_are_well_formed(path):
+    settings = TrainingSettings.from_yaml(path)
+    assert TrainingSettings.from_dict(settings.to_dict()) == settings
+    assert settings.optimisation.texts_per_step >= settings.objective.episode_length
+
+
+def test_settings_are_checked_at_the_door(run_folder, tokenizer):
+    with pytest.raises(ValueError, match="objective: unknown key 'sigma_v'; did you mean 'sigma_w'"):
+        small(run_folder, **{"objective.sigma_v": 1})
+    with pytest.raises(ValueError, match="start must be one of"):
+        small(run_folder, start="scratch")
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 1"):
+        small(run_folder, **{"optimisation.steps": 0})
+    with pytest.raises(ValueError, match="needs `checkpoint`"):
+        starts.start(small(run_folder, checkpoint=None), tiny_llama(len(tokenizer)), tokenizer)
+    with pytest.raises(ValueError, match="nothing to train"):
+        prepared(run_folder, tokenizer, small(run_folder, **{"optimisation.encoder_rate": 1e-3}))
