@@ -1,8 +1,10 @@
-"""A small GPT-2, trained from nothing on the text that ships (minutes on a CPU): a decoder of another family to try things on.
+"""A small GPT-2, trained from nothing on the text that ships (minutes on a CPU): a decoder of another family
+to try things on.
 
 python examples/build_small_gpt2.py checkpoints/small-gpt2
 larimar-editor fit --model checkpoints/small-gpt2 --code-size 256 --out checkpoints/small-gpt2-closed-form
-larimar-editor train configs/training/smollm2-135m.yaml --out runs/small-gpt2 --set decoder=checkpoints/small-gpt2 \
+larimar-editor train configs/training/smollm2-135m.yaml --out runs/small-gpt2
+    --set decoder=checkpoints/small-gpt2
     --set checkpoint=checkpoints/small-gpt2-closed-form
 """
 
@@ -20,8 +22,18 @@ sentences = read_sentences(SENTENCES) + read_sentences(TRIVIA)
 # A vocabulary of its own: the larger it is, the longer a small model takes to learn it.
 bpe = ByteLevelBPETokenizer()
 bpe.train_from_iterator(sentences, vocab_size=4096, special_tokens=["<|endoftext|>"], show_progress=False)
-tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
-config = GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=256, n_layer=6, n_head=4, bos_token_id=0, eos_token_id=0)
+tokenizer = PreTrainedTokenizerFast(
+    tokenizer_object=bpe, bos_token="<|endoftext|>", eos_token="<|endoftext|>"
+)
+config = GPT2Config(
+    vocab_size=len(tokenizer),
+    n_positions=256,
+    n_embd=256,
+    n_layer=6,
+    n_head=4,
+    bos_token_id=0,
+    eos_token_id=0,
+)
 model = GPT2LMHeadModel(config)
 texts = [ids[:64] for ids in tokenizer(sentences).input_ids]
 
@@ -34,9 +46,17 @@ def padded(rows: list[list[int]]) -> dict[str, torch.Tensor]:
 
 
 arguments = TrainingArguments(
-    out, max_steps=1500, per_device_train_batch_size=32, learning_rate=1e-3, warmup_steps=100, save_strategy="no",
-    logging_steps=100, report_to=[], use_cpu=not torch.cuda.is_available(), dataloader_pin_memory=False,
-)  # fmt: skip
+    out,
+    max_steps=1500,
+    per_device_train_batch_size=32,
+    learning_rate=1e-3,
+    warmup_steps=100,
+    save_strategy="no",
+    logging_steps=100,
+    report_to=[],
+    use_cpu=not torch.cuda.is_available(),
+    dataloader_pin_memory=False,
+)
 Trainer(model, arguments, train_dataset=texts, data_collator=padded).train()
 model.save_pretrained(out)
 tokenizer.save_pretrained(out)

@@ -25,13 +25,16 @@ metrics, model, _ = editor.edit(
 )
 for metric in metrics:
     print(
-        metric["requested_rewrite"]["prompt"], {key: metric["post"][key] for key in ("rewrite_acc", "rephrase_acc", "locality")}
+        metric["requested_rewrite"]["prompt"],
+        {key: metric["post"][key] for key in ("rewrite_acc", "rephrase_acc", "locality")},
     )
 
 
 def answer(prompt: str) -> str:
     inputs = editor.tok(prompt, return_tensors="pt")
-    return editor.tok.decode(model.generate(**inputs, max_new_tokens=5, do_sample=False)[0], skip_special_tokens=True)
+    return editor.tok.decode(
+        model.generate(**inputs, max_new_tokens=5, do_sample=False)[0], skip_special_tokens=True
+    )
 
 
 print([(fact.id, fact.text) for fact in model.facts()])

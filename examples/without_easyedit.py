@@ -15,8 +15,14 @@ model.write([{"prompt": "The capital of Vietnam is", "target_new": "Warsaw"}])
 print(model.scope_of(["Vietnam's seat of government is the city of", "The capital of Nepal is"]).in_scope)
 
 tokenizer.padding_side = "left"
-inputs = tokenizer(["The capital of Vietnam is", "The capital of Nepal is"], return_tensors="pt", padding=True)
-print(tokenizer.batch_decode(model.generate(**inputs, max_new_tokens=5, do_sample=False), skip_special_tokens=True))
+inputs = tokenizer(
+    ["The capital of Vietnam is", "The capital of Nepal is"], return_tensors="pt", padding=True
+)
+print(
+    tokenizer.batch_decode(
+        model.generate(**inputs, max_new_tokens=5, do_sample=False), skip_special_tokens=True
+    )
+)
 
 with tempfile.TemporaryDirectory() as folder:
     model.save_state(folder)

@@ -1,6 +1,7 @@
 """Larimar: episodic memory for knowledge editing, as a method of EasyEdit.
 
-Importing this package costs next to nothing: what it offers is loaded when it is first used. From then on ``import
+Importing this package costs next to nothing: what it offers is loaded when it is first used. From then on
+``import
 easyeditor`` works, with ``alg_name: "LARIMAR"`` among its methods, and transformers' ``AutoConfig`` and
 ``AutoModelForCausalLM`` know Larimar's checkpoints.
 """

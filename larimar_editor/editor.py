@@ -26,29 +26,36 @@ _LARIMAR, _MADE_WITH = "_larimar", "_made_with"
 class LarimarRewriteExecutor:
     """Puts a Larimar around a model once, and writes requests to it."""
 
-    def init_model(self, model: PreTrainedModel, tok: PreTrainedTokenizerBase, params: LarimarHyperParams) -> LarimarForCausalLM:
+    def init_model(
+        self, model: PreTrainedModel, tok: PreTrainedTokenizerBase, params: LarimarHyperParams
+    ) -> LarimarForCausalLM:
         """The Larimar around ``model``: itself when it is one, else made from the checkpoint, once per model.
 
         A decoder whose Larimar was made with other settings gets a new one while that holds no facts.
 
         Raises:
             FileNotFoundError: no checkpoint for the decoder.
-            ValueError: a damaged checkpoint or one for another decoder; or other settings, which are named, than those of the
-                Larimar that is given, or that holds facts already.
+            ValueError: a damaged checkpoint or one for another decoder; or other settings, which are named,
+                than those of the Larimar that is given, or that holds facts already.
         """
         larimar = _larimar_of(model)
         changed = {} if larimar is None else _other_settings(larimar, params)
         if larimar is not None and changed and (larimar is model or not larimar.is_empty()):
-            said = ", ".join(f"{name}: {was!r} in place of {wanted!r}" for name, (was, wanted) in changed.items())
-            held = f"holds {len(larimar.facts())} facts and has"
-            raise ValueError(f"the model {held} {said}; edit with the settings it was made with, or load it anew with these")
+            differing = ", ".join(
+                f"{name}: {was!r} in place of {wanted!r}" for name, (was, wanted) in changed.items()
+            )
+            holding = f"holds {len(larimar.facts())} facts and has"
+            raise ValueError(
+                f"the model {holding} {differing}; edit with the settings it was made with, or load it "
+                "anew with these"
+            )
         if larimar is None or changed:
             settings = params.config_overrides()
             folder = params.larimar_checkpoint or shipped(params.model_name)
             larimar = LarimarForCausalLM.from_pretrained(folder, decoder=model, tokenizer=tok, **settings)
             vars(larimar)[_MADE_WITH] = {"larimar_checkpoint": params.larimar_checkpoint} | settings
-            # Kept on the decoder, past nn.Module's registration, which would make each a part of the other. A table of
-            # decoders would never let one go: every Larimar holds its decoder.
+            # Kept on the decoder, past nn.Module's registration, which would make each a part of the other. A
+            # table of decoders would never let one go: every Larimar holds its decoder.
             vars(model)[_LARIMAR] = larimar
         return larimar
 

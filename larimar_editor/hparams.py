@@ -27,24 +27,30 @@ if TYPE_CHECKING:
 else:
     _Overrides = make_dataclass(
         "_Overrides",
-        [(each.name, _TYPES[each.name] | None, field(default=None, metadata=each.metadata)) for each in _EDITABLE],
+        [
+            (each.name, _TYPES[each.name] | None, field(default=None, metadata=each.metadata))
+            for each in _EDITABLE
+        ],
         kw_only=True,
     )
 
 
 @dataclass
 class LarimarHyperParams(_Overrides):
-    """Hyperparameters of ``alg_name: "LARIMAR"``: EasyEdit's own keys, and the settings of a checkpoint that are to be changed.
+    """Hyperparameters of ``alg_name: "LARIMAR"``: EasyEdit's own keys, and the settings of a checkpoint that
+    are to be changed.
 
-    The latter are those of `larimar_editor.model.settings.LarimarSettings` that are marked ``edit``; None, the default, is the
-    checkpoint's own value.
+    The latter are those of `larimar_editor.model.settings.LarimarSettings` that are marked ``edit``; None,
+    the default, is the checkpoint's own value.
 
     Raises:
         ValueError: a value of another type or out of its range, with its name.
     """
 
     alg_name: str = setting(help="LARIMAR")
-    model_name: str = setting(help="the decoder: a Hugging Face name, a folder, or an embedded model, which needs no model hub")
+    model_name: str = setting(
+        help="the decoder: a Hugging Face name, a folder, or an embedded model, which needs no model hub"
+    )
     device: int | str = setting("cpu", "cpu, or the index of a CUDA device", at_least=0)
     model_parallel: bool = setting(False, "spread the decoder over all devices")
     fp16: bool = setting(False, "load the decoder in half precision; the memory stays in float32 and float64")
@@ -53,9 +59,13 @@ class LarimarHyperParams(_Overrides):
     )
     max_length: int = setting(40, "tokens that EasyEdit's evaluation keeps of a prompt", at_least=1)
     batch_size: int = setting(1, "requests per batch_edit step; EasyEdit's single edits want 1", at_least=1)
-    evaluation_type: str | None = setting(None, "EasyEdit's: LLM-judge, generate-text, or null for teacher-forced scores")
+    evaluation_type: str | None = setting(
+        None, "EasyEdit's: LLM-judge, generate-text, or null for teacher-forced scores"
+    )
     api_key: str | None = setting(None, "EasyEdit's: of the judge of LLM-judge; null: exact match")
-    use_chat_template: bool | None = setting(None, "EasyEdit's: put the decoder's chat template around a prompt")
+    use_chat_template: bool | None = setting(
+        None, "EasyEdit's: put the decoder's chat template around a prompt"
+    )
     seed: int | None = setting(None, "EasyEdit's")
     results_dir: str | None = setting(None, "EasyEdit's")
     save_path: str | None = setting(None, "EasyEdit's")
@@ -86,12 +96,17 @@ class LarimarHyperParams(_Overrides):
 
         Raises:
             FileNotFoundError: no such file; the message names those that ship.
-            ValueError: an unknown or missing key, or a value out of its range; the message names file and key.
+            ValueError: an unknown or missing key, or a value out of its range; the message names file and
+                key.
         """
         path = find_hparams(hparams_name_or_path)
         try:
             values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no text, or a date that is none
+        except (
+            yaml.YAMLError,
+            ValueError,
+            RecursionError,
+        ) as error:  # ValueError: no text, or a date that is none
             raise ValueError(f"{path} is not YAML: {error}") from error
         return build(cls, values, str(path))
 
@@ -107,15 +122,17 @@ class LarimarHyperParams(_Overrides):
     def to_yaml(self, title: str) -> str:
         """A YAML file of every key with its meaning.
 
-        Keys that are left to the checkpoint are commented out, and show its value where it ships, else that of what
-        `larimar-editor fit` makes.
+        Keys that are left to the checkpoint are commented out, and show its value where it ships, else that
+        of what `larimar-editor fit` makes.
 
         Args:
             title: first line.
         """
         of_checkpoint = {each.name: each.default for each in _EDITABLE} | self._of_checkpoint()
         own = ["# EasyEdit's keys."]
-        changed = ["# Settings of the checkpoint. What is commented out is its own; take out the # to change it."]
+        changed = [
+            "# Settings of the checkpoint. What is commented out is its own; take out the # to change it."
+        ]
         for name, wanted, default, meaning in described(type(self)):
             value = getattr(self, name)
             left = value is None and (default is None or name in of_checkpoint)
@@ -134,7 +151,8 @@ class LarimarHyperParams(_Overrides):
 
 
 def find_hparams(name_or_path: str | Path) -> Path:
-    """The file of that path or, where there is none, of that name among those that ship; the ending may be left out.
+    """The file of that path or, where there is none, of that name among those that ship; the ending may be
+    left out.
 
     Raises:
         FileNotFoundError: neither; the message names those of its method that ship.
@@ -146,5 +164,7 @@ def find_hparams(name_or_path: str | Path) -> Path:
     for path in (given, *(folder / shipped for folder in FOLDERS)):
         if path.exists():
             return path
-    ships = sorted({f"{path.parent.name}/{path.stem}" for folder in FOLDERS for path in folder.glob("LARIMAR/*.yaml")})
+    ships = sorted(
+        {f"{path.parent.name}/{path.stem}" for folder in FOLDERS for path in folder.glob("LARIMAR/*.yaml")}
+    )
     raise FileNotFoundError(f"no hparams file {given}; there ship {', '.join(ships)}")

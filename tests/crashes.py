@@ -14,7 +14,9 @@ import torch
 STEPS = ("open", "os.rename", "os.remove", "os.truncate", "os.mkdir")
 
 
-def killed(work: Callable[[], object], *, at_byte: int | None = None, at_step: int | None = None, folder: Path) -> bool:
+def killed(
+    work: Callable[[], object], *, at_byte: int | None = None, at_step: int | None = None, folder: Path
+) -> bool:
     """Do ``work`` in a process of its own; whether it was killed before it ended.
 
     Args:

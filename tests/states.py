@@ -47,8 +47,15 @@ def same(a: EditedState, b: EditedState) -> bool:
     tensors = [
         [getattr(state.memory, name) for name in ("M", "key_covariance", "inverse", "moments")]
         + [state.reference.rows, state.reference.in_use]
-        + [state.store.column(name)[state.store.alive] for name in ("value", "weight", "scope") if len(state.store)]
+        + [
+            state.store.column(name)[state.store.alive]
+            for name in ("value", "weight", "scope")
+            if len(state.store)
+        ]
         for state in (a, b)
     ]
-    numbers = [(state.memory.rows_written, state.memory.updates, state.store.next_id, state.store.facts()) for state in (a, b)]
+    numbers = [
+        (state.memory.rows_written, state.memory.updates, state.store.next_id, state.store.facts())
+        for state in (a, b)
+    ]
     return len(tensors[0]) == len(tensors[1]) and numbers[0] == numbers[1] and all(map(torch.equal, *tensors))

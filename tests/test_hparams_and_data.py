@@ -23,7 +23,9 @@ def test_every_shipped_file_loads_and_documents_every_key(path):
     hparams = LarimarHyperParams.from_hparams(str(path.with_suffix("")))
     assert hparams.alg_name == "LARIMAR" and hparams == LarimarHyperParams.from_hparams(str(path))
     text = path.read_text()
-    assert text == hparams.to_yaml(text.split("\n")[0].removeprefix("# ")), "`larimar-editor data hparams FILE` writes it anew"
+    assert text == hparams.to_yaml(text.split("\n")[0].removeprefix("# ")), (
+        "`larimar-editor data hparams FILE` writes it anew"
+    )
     uncommented = yaml.safe_load("\n".join(re.sub(r"^# (\w+: )", r"\1", line) for line in text.splitlines()))
     assert uncommented.keys() == hparams.to_dict().keys()
     assert LarimarHyperParams(**uncommented).model_name == hparams.model_name, "what is shown may be set"
@@ -31,28 +33,50 @@ def test_every_shipped_file_loads_and_documents_every_key(path):
 
 def test_the_documentation_of_settings_is_what_is_declared():
     done = CliRunner().invoke(app, ["data", "settings"])
-    assert done.stdout == (ROOT / "docs" / "settings.md").read_text(), "`larimar-editor data settings > docs/settings.md`"
+    assert done.stdout == (ROOT / "docs" / "settings.md").read_text(), (
+        "`larimar-editor data settings > docs/settings.md`"
+    )
 
 
-@pytest.mark.parametrize("name", ["LARIMAR/smollm2-135m", "hparams/LARIMAR/smollm2-135m", "LARIMAR/smollm2-135m.yaml"])
+@pytest.mark.parametrize(
+    "name", ["LARIMAR/smollm2-135m", "hparams/LARIMAR/smollm2-135m", "LARIMAR/smollm2-135m.yaml"]
+)
 def test_a_file_that_ships_is_found_from_any_folder(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert LarimarHyperParams.from_hparams(name).model_name == "llama-smollm2-135m"
     (tmp_path / "LARIMAR").mkdir()
     (tmp_path / "LARIMAR" / "smollm2-135m.yaml").write_text("alg_name: LARIMAR\nmodel_name: mine\n")
-    assert LarimarHyperParams.from_hparams("LARIMAR/smollm2-135m").model_name == "mine", "one's own comes first"
+    assert LarimarHyperParams.from_hparams("LARIMAR/smollm2-135m").model_name == "mine", (
+        "one's own comes first"
+    )
 
 
 def test_easyedits_own_keys_are_accepted():
-    given = {"evaluation_type": "LLM-judge", "api_key": "k", "seed": 3, "use_chat_template": True, "results_dir": "r"}
+    given = {
+        "evaluation_type": "LLM-judge",
+        "api_key": "k",
+        "seed": 3,
+        "use_chat_template": True,
+        "results_dir": "r",
+    }
     hparams = LarimarHyperParams(alg_name="LARIMAR", model_name="m", **given)
     assert {name: getattr(hparams, name) for name in given} == given and not hparams.config_overrides()
 
 
 def test_the_models_that_were_promised_have_a_file():
-    assert {path.stem for path in FILES} == {"smollm2-135m", "gpt2-large", "gpt2-xl", "gpt-j-6b", "llama3-8b", "qwen2.5-7b"}
+    assert {path.stem for path in FILES} == {
+        "smollm2-135m",
+        "gpt2-large",
+        "gpt2-xl",
+        "gpt-j-6b",
+        "llama3-8b",
+        "qwen2.5-7b",
+    }
     for method in ("ROME", "MEMIT", "GRACE", "FT"):
-        assert yaml.safe_load((ROOT / "hparams" / method / "smollm2-135m.yaml").read_text())["alg_name"] == method
+        assert (
+            yaml.safe_load((ROOT / "hparams" / method / "smollm2-135m.yaml").read_text())["alg_name"]
+            == method
+        )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +121,10 @@ def test_scientific_notation_that_yaml_reads_as_text_becomes_a_number(tmp_path):
 
 def test_the_projects_own_edits_are_what_they_should_be():
     edits = load_edits()
-    relations = {record["relation"] for record in json.loads((ROOT / "larimar_editor" / "data" / "edits.json").read_text())}
+    relations = {
+        record["relation"]
+        for record in json.loads((ROOT / "larimar_editor" / "data" / "edits.json").read_text())
+    }
     assert len(edits) == 60 and len(relations) >= 15
     assert len({edit.prompt for edit in edits}) == 60
     for edit in edits:

@@ -28,14 +28,17 @@ from larimar_editor.utils.text import sentences
 
 # Inputs of each fuzz test; `make soak` has 10,000.
 FUZZ = int(os.environ.get("LARIMAR_FUZZ", 300))
-fuzz = settings(max_examples=FUZZ, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+fuzz = settings(
+    max_examples=FUZZ, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True
+)
 
 
 def numbers(*shape, seed):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-# --- addressing --------------------------------------------------------------------------------------------------------
+# --- addressing
+# --------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=80, deadline=None)
@@ -52,7 +55,9 @@ def test_gaussian_weights_are_a_distribution_that_moves_with_what_it_is_of(seed,
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
     torch.testing.assert_close(gaussian_weights(Z, M_ref[order], alpha), W[:, order])
     # The width is relative to the nearest row: neither a shift nor a change of units matters.
-    torch.testing.assert_close(gaussian_weights((Z + shift) * scale, (M_ref + shift) * scale, alpha), W, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        gaussian_weights((Z + shift) * scale, (M_ref + shift) * scale, alpha), W, atol=1e-5, rtol=1e-4
+    )
     nearest = torch.cdist(Z, M_ref).argmin(dim=1)
     assert bool((W.argmax(dim=1) == nearest).all())
 
@@ -67,7 +72,8 @@ def test_pseudoinverse_weights_reach_as_near_as_rows_can(seed, rows, columns):
     torch.testing.assert_close(pseudoinverse_weights(3 * Z, M), 3 * W)
 
 
-# --- scope -------------------------------------------------------------------------------------------------------------
+# --- scope --------------------------------------------------------------------------------------------------
+# -----------
 
 
 class Letters:
@@ -81,11 +87,18 @@ class Letters:
         return F.normalize(torch.tensor(counts, dtype=torch.float32) + 1e-3, dim=1)
 
 
-words = st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=6), min_size=1, max_size=5).map(" ".join)
+words = st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=6), min_size=1, max_size=5).map(
+    " ".join
+)
 
 
 @settings(max_examples=150, deadline=None)
-@given(query=words, more=st.lists(words, max_size=3), prompts=st.lists(words, min_size=1, max_size=6), seed=st.integers(0, 99))
+@given(
+    query=words,
+    more=st.lists(words, max_size=3),
+    prompts=st.lists(words, min_size=1, max_size=6),
+    seed=st.integers(0, 99),
+)
 def test_more_sentences_or_prompts_never_lower_a_score_and_order_does_not_matter(query, more, prompts, seed):
     def decided(text, written):
         return decide(Letters, [text], exact(Letters.similarity, Letters.embed(written)), Letters.threshold)
@@ -101,7 +114,10 @@ def test_more_sentences_or_prompts_never_lower_a_score_and_order_does_not_matter
     shuffled = random.Random(seed).sample(prompts, len(prompts))
     other = decided(query, shuffled)
     assert other.score.item() == pytest.approx(alone.score.item(), abs=1e-6)
-    assert Letters.embed([shuffled[other.nearest]]).equal(Letters.embed([prompts[alone.nearest]])) or len(set(prompts)) > 1
+    assert (
+        Letters.embed([shuffled[other.nearest]]).equal(Letters.embed([prompts[alone.nearest]]))
+        or len(set(prompts)) > 1
+    )
 
 
 @fuzz
@@ -114,7 +130,8 @@ def test_no_letter_of_a_text_is_lost_between_its_sentences(text):
     assert joined == whole or whole.endswith("".join(parts[-2].split()))
 
 
-# --- edited states -----------------------------------------------------------------------------------------------------
+# --- edited states
+# -----------------------------------------------------------------------------------------------------
 
 
 def solution(state):
@@ -126,11 +143,17 @@ def solution(state):
     return torch.linalg.lstsq(weights, values, rcond=1e-6, driver="gelsd").solution
 
 
-steps = st.lists(st.tuples(st.sampled_from(["write", "near", "equal", "forget"]), st.integers(0, 9)), min_size=1, max_size=30)
+steps = st.lists(
+    st.tuples(st.sampled_from(["write", "near", "equal", "forget"]), st.integers(0, 9)),
+    min_size=1,
+    max_size=30,
+)
 
 
 @settings(max_examples=max(80, FUZZ // 3), deadline=None, derandomize=True, database=None)
-@given(steps=steps, rows=st.sampled_from([1, 2, 6]), addressing=st.sampled_from(["gaussian", "pseudoinverse"]))
+@given(
+    steps=steps, rows=st.sampled_from([1, 2, 6]), addressing=st.sampled_from(["gaussian", "pseudoinverse"])
+)
 def test_any_edits_leave_the_solution_of_what_is_written(steps, rows, addressing):
     """Among them near-duplicate and equal keys, new answers, more facts than rows, and K = 1."""
     state = EditedState(Memory.empty(rows, 5), Reference.from_prompts(rows, 7, addressing), FactStore())
@@ -153,7 +176,9 @@ def test_any_edits_leave_the_solution_of_what_is_written(steps, rows, addressing
         assert not state.memory.M.any()
         return
     weights, values = (state.store.column(name)[state.store.alive].double() for name in ("weight", "value"))
-    assert float(weights.abs().max()) <= 1e5, "nearly equal keys are taken for one, not told apart by huge weights"
+    assert float(weights.abs().max()) <= 1e5, (
+        "nearly equal keys are taken for one, not told apart by huge weights"
+    )
     found, wanted = state.memory.M, solution(state)
     spread = torch.linalg.svdvals(weights) / weights.norm().clamp_min(1e-300)
     if bool(((spread < 1e-12) | (spread > 1e-3)).all()):
@@ -164,7 +189,9 @@ def test_any_edits_leave_the_solution_of_what_is_written(steps, rows, addressing
 
 
 def test_equal_prompts_among_many_and_one_row_read_their_mean():
-    """All keys equal, N much larger than K, K = 1: the least-squares answer to contradicting facts is their mean."""
+    """All keys equal, N much larger than K, K = 1: the least-squares answer to contradicting facts is their
+    mean.
+    """
     for rows in (1, 4):
         state = EditedState(Memory.empty(rows, 5), Reference.from_prompts(rows, 7), FactStore())
         key, values = numbers(1, 7, seed=1).expand(50, 7), numbers(50, 5, seed=2)
@@ -182,10 +209,14 @@ def test_half_precision_decoders_read_float32_memories_into_finite_logits(tokeni
     with torch.no_grad():
         found = model(**encode(tokenizer, [f"{FACTS[0]['prompt']} 1", UNRELATED[0]]))
     assert found.logits.dtype == dtype and bool(torch.isfinite(found.logits).all())
-    assert model.edited_state.memory.M.dtype == torch.float64 and model.edited_state.store.column("value").dtype == torch.float32
+    assert (
+        model.edited_state.memory.M.dtype == torch.float64
+        and model.edited_state.store.column("value").dtype == torch.float32
+    )
 
 
-# --- what people write ---------------------------------------------------------------------------------------------------
+# --- what people write
+# ---------------------------------------------------------------------------------------------------
 
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.dates(),
@@ -193,18 +224,36 @@ junk = st.recursive(
     max_leaves=6,
 )
 GOOD = {
-    "memory_rows": 64, "addressing": "pseudoinverse", "addressing_alpha": 0.01, "reference": "random", "key_encoding": "latent",
-    "key_gain": 2, "sigma_w": 0.1, "readout_norm": True, "scope": "none", "scope_threshold": 0.5, "scope_index": "exact",
-    "merge_adapters": False, "max_length": 20, "batch_size": 2, "model_parallel": True, "fp16": True, "device": 0,
-}  # fmt: skip
-known = st.sampled_from([*GOOD, "alg_name", "model_name", "larimar_checkpoint", "value_gain", "observation_noise"])
+    "memory_rows": 64,
+    "addressing": "pseudoinverse",
+    "addressing_alpha": 0.01,
+    "reference": "random",
+    "key_encoding": "latent",
+    "key_gain": 2,
+    "sigma_w": 0.1,
+    "readout_norm": True,
+    "scope": "none",
+    "scope_threshold": 0.5,
+    "scope_index": "exact",
+    "merge_adapters": False,
+    "max_length": 20,
+    "batch_size": 2,
+    "model_parallel": True,
+    "fp16": True,
+    "device": 0,
+}
+known = st.sampled_from(
+    [*GOOD, "alg_name", "model_name", "larimar_checkpoint", "value_gain", "observation_noise"]
+)
 
 
 @st.composite
 def hparams_files(draw):
     if draw(st.integers(0, 9)) == 0:
         return draw(st.text(max_size=80) | st.binary(max_size=80))
-    values = {"alg_name": "LARIMAR", "model_name": "m"} | {key: GOOD[key] for key in draw(st.lists(st.sampled_from([*GOOD])))}
+    values = {"alg_name": "LARIMAR", "model_name": "m"} | {
+        key: GOOD[key] for key in draw(st.lists(st.sampled_from([*GOOD])))
+    }
     for key in draw(st.lists(known | st.text(max_size=8), max_size=3)):
         values[key] = draw(junk)
     return yaml.safe_dump(values, allow_unicode=True)
@@ -225,12 +274,20 @@ def test_any_hparams_file_is_understood_or_refused_by_name(content, tmp_path_fac
         if key in said:
             assert value == said[key] or math.isclose(value, float(said[key])), key
     assert (found.max_length >= 1 and found.memory_rows is None) or found.memory_rows >= 1
-    assert not isinstance(found.sigma_w, (str, bool)) and found.addressing in (None, "gaussian", "pseudoinverse")
+    assert not isinstance(found.sigma_w, (str, bool)) and found.addressing in (
+        None,
+        "gaussian",
+        "pseudoinverse",
+    )
 
 
-texts = st.text(max_size=30) | st.sampled_from(["The capital of Portugal is", " ", "\x00", "a" * 3000, "\u200b", "🙂" * 40, "{}"])
+texts = st.text(max_size=30) | st.sampled_from(
+    ["The capital of Portugal is", " ", "\x00", "a" * 3000, "\u200b", "🙂" * 40, "{}"]
+)
 requests = st.lists(
-    st.fixed_dictionaries({}, optional={"prompt": texts | junk, "target_new": texts | junk, "subject": texts | junk})
+    st.fixed_dictionaries(
+        {}, optional={"prompt": texts | junk, "target_new": texts | junk, "subject": texts | junk}
+    )
     | st.builds(lambda a, b: {"prompt": a, "target_new": b}, texts, texts)
     | junk,
     max_size=3,
@@ -266,18 +323,33 @@ def test_any_requests_are_written_whole_or_refused_whole(given_requests, forgott
         assert not edited.edited_state.memory.M.any()
 
 
-# --- what a disk hands back ------------------------------------------------------------------------------------------------
+# --- what a disk hands back
+# ------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def changes(draw):
     """Of a state's description and tensors, by someone who sets the sums right; or of bytes, by chance."""
     if draw(st.booleans()):
-        return ("bytes", draw(st.booleans()), draw(st.floats(0, 1)), draw(st.integers(0, 255)), draw(st.booleans()))
+        return (
+            "bytes",
+            draw(st.booleans()),
+            draw(st.floats(0, 1)),
+            draw(st.integers(0, 255)),
+            draw(st.booleans()),
+        )
     if draw(st.booleans()):
         keys = ["format_version", "tensors", "journal", "origin", "memory", "next_id", "facts", "something"]
         return ("description", draw(st.sampled_from(keys)), draw(junk | st.just("drop")))
-    names = ["memory.M", "memory.inverse", "reference.in_use", "reference.rows", "store.value", "store.scope", "other"]
+    names = [
+        "memory.M",
+        "memory.inverse",
+        "reference.in_use",
+        "reference.rows",
+        "store.value",
+        "store.scope",
+        "other",
+    ]
     kind = st.sampled_from(["drop", "shape", "dtype", "nan", "value"])
     return ("tensors", draw(st.sampled_from(names)), draw(kind))
 
@@ -336,4 +408,6 @@ def test_any_state_folder_loads_whole_or_is_refused_by_name(change, tmp_path_fac
     if change[0] == "bytes":
         assert same(loaded, written()), "nothing that is not what was written"
     after = less(write(17).applied_to(loaded), *(fact.id for fact in loaded.store.facts()))
-    assert [fact.target_new for fact in after.store.facts()] == ["target 17"] and torch.isfinite(after.memory.M).all()
+    assert [fact.target_new for fact in after.store.facts()] == ["target 17"] and torch.isfinite(
+        after.memory.M
+    ).all()

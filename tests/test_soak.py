@@ -18,7 +18,10 @@ from larimar_editor.state.facts import Fact, FactStore
 from larimar_editor.state.files import load_state, save_state
 from larimar_editor.state.journaled_folder import JournaledFolder
 
-pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore::larimar_editor.state.journal.TornRecordWarning")]
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.filterwarnings("ignore::larimar_editor.state.journal.TornRecordWarning"),
+]
 
 UPDATES = 100_000
 
@@ -67,9 +70,17 @@ def test_an_edited_state_after_100_000_edits_is_the_solution_of_what_is_written(
             key = centres[name % 12] + 0.3 * torch.randn(24, generator=torch.Generator().manual_seed(name))
             state = put(state, [Fact(prompt, f"target {number}")], draw(1, 16), key[None], key[None])
         if number % 10_000 == 9_999:
-            weights, values = (state.store.column(column)[state.store.alive] for column in ("weight", "value"))
+            weights, values = (
+                state.store.column(column)[state.store.alive] for column in ("weight", "value")
+            )
             early = state if not errors else early
-            errors.append(float((weights.double() @ state.memory.M - weights.double() @ solution(weights, values)).abs().max()))
+            errors.append(
+                float(
+                    (weights.double() @ state.memory.M - weights.double() @ solution(weights, values))
+                    .abs()
+                    .max()
+                )
+            )
     print(f"\nlargest error of a readout: {[f'{error:.1e}' for error in errors]}, {len(state.store)} facts")
     ratio = cost_of_an_edit(state) / cost_of_an_edit(early)
     ratio = statistics.median([ratio, *(cost_of_an_edit(state) / cost_of_an_edit(early) for _ in range(8))])
@@ -79,12 +90,16 @@ def test_an_edited_state_after_100_000_edits_is_the_solution_of_what_is_written(
 
 
 def cost_of_an_edit(state):
-    """Seconds of a write and a forget, a median; in turn with another state's, as a machine's speed changes."""
+    """Seconds of a write and a forget, a median; in turn with another state's, as a machine's speed
+    changes.
+    """
     spent = []
     for number in range(40):
         key = torch.randn(1, 24, generator=torch.Generator().manual_seed(number))
         began = time.perf_counter()
-        state = less(put(state, [Fact(f"timed {number}", "target")], key[:, :16], key, key), f"timed {number}")
+        state = less(
+            put(state, [Fact(f"timed {number}", "target")], key[:, :16], key, key), f"timed {number}"
+        )
         spent.append(time.perf_counter() - began)
     return statistics.median(spent)
 
@@ -98,7 +113,8 @@ def test_10_000_edits_of_a_model_with_a_journal_take_no_more_memory(tokenizer, t
     model.open_journal(tmp_path)
     sizes, objects = [], []
     for number in range(10_000):
-        # Few words: the tokenizers remember up to 10,000 each, which is a growth that ends, but only after these edits.
+        # Few words: the tokenizers remember up to 10,000 each, which is a growth that ends, but only after
+        # these edits.
         if number >= 50:
             model.forget(f"The number of house {(number - 50) % 300} is")
         model.write([{"prompt": f"The number of house {number % 300} is", "target_new": str(number % 200)}])

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
-from larimar_editor.utils.device import synchronise
+from larimar_editor.utils.device import timed_call
 
 
 def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
     """Seconds of each call, one after the other, CUDA synchronised before and after."""
-    return [_seconds(call) for call in calls]
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    synchronise()
-    start = time.perf_counter()
-    call()
-    synchronise()
-    return time.perf_counter() - start
+    return [timed_call(call)[1] for call in calls]
 
 
 def summary(seconds: Sequence[float]) -> dict:
@@ -41,9 +32,9 @@ def timed(owner: object, name: str, into: list[float]) -> Iterator[None]:
     original, own = getattr(owner, name), vars(owner).get(name)
 
     def call(*args, **kwargs):
-        result = []
-        into.append(_seconds(lambda: result.append(original(*args, **kwargs))))
-        return result[0]
+        result, seconds = timed_call(original, *args, **kwargs)
+        into.append(seconds)
+        return result
 
     setattr(owner, name, call)
     try:

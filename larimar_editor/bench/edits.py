@@ -7,7 +7,7 @@ from functools import partial
 
 from larimar_editor.bench.clock import seconds_of, summary, timed
 from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
-from larimar_editor.evaluation.harness.keeping import kept
+from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.state.operations import Write
 
@@ -15,57 +15,70 @@ from larimar_editor.state.operations import Write
 def requests(count: int, seed: int = 0) -> list[dict]:
     """Made-up facts, prompts all different."""
     made = RephrasedFacts(read_relations(), Names(), seed, openers=0.0)
-    found: dict[str, dict] = {}
+    result: dict[str, dict] = {}
     number = 0
-    while len(found) < count:
+    while len(result) < count:
         fact = made[number]
-        found.setdefault(fact["prompt"].strip(), {"prompt": fact["prompt"], "target_new": fact["target_new"]})
+        result.setdefault(
+            fact["prompt"].strip(), {"prompt": fact["prompt"], "target_new": fact["target_new"]}
+        )
         number += 1
-    return list(found.values())
+    return list(result.values())
 
 
 def one_by_one(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
-    """Latency of single and sequential edits, beside the encoder passes that an edit contains, and an edit's shares."""
+    """Latency of single and sequential edits, beside the encoder passes that an edit contains, and an edit's
+    shares.
+    """
     empty = model.edited_state.cleared()
 
     def alone(fact: Mapping) -> None:
         model.edited_state = empty
         model.write([fact])
 
-    with kept(model):
+    with preserved(model):
         single = seconds_of([partial(alone, fact) for fact in facts])
         model.edited_state = empty
         sequential = seconds_of([partial(model.write, [fact]) for fact in facts])
         model.edited_state = empty
         shares = _shares(model, facts)
         encoder = seconds_of([partial(_encode, model, fact) for fact in facts])
-    found = {"single": summary(single), "sequential": summary(sequential), "encoder": summary(encoder), "shares": shares}
+    result = {
+        "single": summary(single),
+        "sequential": summary(sequential),
+        "encoder": summary(encoder),
+        "shares": shares,
+    }
     for name in ("single", "sequential"):
-        found[f"{name}_against_encoder"] = found[name]["median"] / found["encoder"]["median"]
-    return found
+        result[f"{name}_against_encoder"] = result[name]["median"] / result["encoder"]["median"]
+    return result
 
 
 def _encode(model: LarimarForCausalLM, fact: Mapping) -> None:
-    """The network passes of an edit: the fact's latent, and the prompt's key, which is its scope embedding too."""
+    """The network passes of an edit: the fact's latent, and the prompt's key, which is its scope embedding
+    too.
+    """
     model.latent_encoder.encode([f"{fact['prompt']} {fact['target_new']}"])
     model.memory_keys([fact["prompt"]])
 
 
 def _shares(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict[str, float]:
-    """Shares of sequential edits' time: latent, key (with scope), update of memory and store, and the rest, Python."""
+    """Shares of sequential edits' time: latent, key (with scope), update of memory and store, and the rest,
+    Python.
+    """
     latent: list[float] = []
     key: list[float] = []
     update: list[float] = []
-    whole: list[float] = []
+    writes: list[float] = []
     with (
         timed(model.latent_encoder, "encode", latent),
         timed(model, "memory_keys", key),
         timed(Write, "applied_to", update),
-        timed(model, "write", whole),
+        timed(model, "write", writes),
     ):
         for fact in facts:
             model.write([fact])
-    total = sum(whole)
+    total = sum(writes)
     parts = {"encoder": sum(latent) / total, "scope": sum(key) / total, "update": sum(update) / total}
     return parts | {"python": 1 - sum(parts.values())}
 
@@ -73,7 +86,7 @@ def _shares(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict[str, fl
 def in_blocks(model: LarimarForCausalLM, facts: Sequence[Mapping], sizes: Sequence[int]) -> list[dict]:
     """Seconds per edit of blocks of each size, beside one fact's."""
     rows, empty = [], model.edited_state.cleared()
-    with kept(model):
+    with preserved(model):
         for size in sizes:
             repeats = max(1, min(20, 64 // size))
             blocks = [facts[start * size : (start + 1) * size] for start in range(repeats)]

@@ -19,24 +19,26 @@ EDITS = 40
 
 
 def with_rows(sizes: Sequence[int], latent_size: int, key_size: int) -> list[dict]:
-    """Seconds of an edit's update (everything but the encoders) into memories of K rows, half of them used, at most 256."""
-    found = []
+    """Seconds of an edit's update (everything but the encoders) into memories of K rows, half of them used,
+    at most 256.
+    """
+    result = []
     for rows in sizes:
         state = _filled(rows, min(rows // 2, 256), latent_size, key_size)
-        found.append({"rows": rows} | summary(_further(state, latent_size, key_size)))
-    return found
+        result.append({"rows": rows} | summary(_further(state, latent_size, key_size)))
+    return result
 
 
 def with_facts(counts: Sequence[int], rows: int, latent_size: int, key_size: int) -> list[dict]:
     """The same with so many facts written already, and the bytes that each of them takes."""
-    found = []
+    result = []
     for count in counts:
         state = _filled(rows, count, latent_size, key_size)
         bytes_each = sum(state.store.column(name)[0].nbytes for name in ("value", "weight", "scope"))
         row = {"facts": count, "bytes_per_fact": bytes_each} | summary(_further(state, latent_size, key_size))
-        found.append(row)
-    first = found[0]["median"]
-    return [row | {"against_the_first": row["median"] / first} for row in found]
+        result.append(row)
+    first = result[0]["median"]
+    return [row | {"against_the_first": row["median"] / first} for row in result]
 
 
 def _filled(rows: int, count: int, latent_size: int, key_size: int) -> EditedState:
@@ -48,10 +50,10 @@ def _filled(rows: int, count: int, latent_size: int, key_size: int) -> EditedSta
 
 
 def _further(state: EditedState, latent_size: int, key_size: int) -> list[float]:
-    held = [state]
+    current = [state]
 
     def write(number: int) -> None:
-        held[0] = facts[number].applied_to(held[0])
+        current[0] = facts[number].applied_to(current[0])
 
     facts = [_facts(10_000_000 + number, 1, latent_size, key_size) for number in range(EDITS)]
     return seconds_of([partial(write, number) for number in range(EDITS)])

@@ -17,21 +17,22 @@ QUERIES = 200
 
 
 def lookups(counts: Sequence[int], seeds: Tensor) -> list[dict]:
-    """Seconds of the look-up of one query among so many prompts, exactly and by FAISS, and the index's recall of the nearest.
+    """Seconds of the look-up of one query among so many prompts, exactly and by FAISS, and the index's recall
+    of the nearest.
 
     Args:
         counts: numbers of written prompts.
-        seeds: embeddings of real prompts ``(n, E)``, unit length. Written prompts are these with noise (cosine about 0.7);
-            queries are written prompts with noise (cosine about 0.8), as rephrasings are.
+        seeds: embeddings of real prompts ``(n, E)``, unit length. Written prompts are these with noise
+            (cosine about 0.7); queries are written prompts with noise (cosine about 0.8), as rephrasings are.
     """
-    found = []
+    result = []
     for count in counts:
         rows = _noisy(seeds[torch.arange(count) % len(seeds)], 1.0, seed=count)
         queries = _noisy(rows[:: max(1, count // QUERIES)][:QUERIES], 0.75, seed=count + 1)
         alive = torch.ones(count, dtype=torch.bool)
         compare = exact(ExternalScopeDetector.similarity, rows, alive)
         row: dict = {"prompts": count, "exact": _spent(compare, queries)}
-        found.append(row)
+        result.append(row)
         try:
             index = GraphIndex(rows.shape[1])
         except ModuleNotFoundError:
@@ -40,7 +41,7 @@ def lookups(counts: Sequence[int], seeds: Tensor) -> list[dict]:
         ask = indexed(index, ExternalScopeDetector.similarity, rows, alive)
         same = (ask(queries)[1] == compare(queries)[1]).float().mean()
         row |= {"faiss": _spent(ask, queries), "recall": float(same), "seconds_to_add": building / count}
-    return found
+    return result
 
 
 def _spent(lookup, queries: Tensor) -> dict:

@@ -11,25 +11,28 @@ import torch
 from transformers import PreTrainedModel
 
 from larimar_editor.bench.clock import seconds_of, summary
-from larimar_editor.evaluation.harness.keeping import kept, state_with
+from larimar_editor.evaluation.harness.preserving import preserved, state_with
 from larimar_editor.model.larimar import LarimarForCausalLM
 
 
 def reads(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
     """Latency of a read among ``facts``, beside the sentence encoder's pass that it contains."""
-    with kept(model, model.edited_state.cleared()):
+    with preserved(model, model.edited_state.cleared()):
         model.write(facts)
         read = seconds_of([partial(model.read, [fact["prompt"]]) for fact in facts])
         key = seconds_of([partial(model.memory_keys, [fact["prompt"]]) for fact in facts])
-    found = {"read": summary(read), "sentence_encoder": summary(key)}
-    ratio = found["read"]["median"] / found["sentence_encoder"]["median"]
-    return found | {"facts": len(facts), "read_against_sentence_encoder": ratio}
+    result = {"read": summary(read), "sentence_encoder": summary(key)}
+    ratio = result["read"]["median"] / result["sentence_encoder"]["median"]
+    return result | {"facts": len(facts), "read_against_sentence_encoder": ratio}
 
 
-def generation(model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, tokens: int = 48, repeats: int = 6) -> dict:
+def generation(
+    model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, tokens: int = 48, repeats: int = 6
+) -> dict:
     """Seconds per generated token: bare decoder, Larimar out of scope, Larimar with the fact's memory in use.
 
-    The three take turns, so that a slow moment of the machine is everyone's; medians over tokens, the first left out.
+    The three take turns, so that a slow moment of the machine is everyone's; medians over tokens, the first
+    left out.
 
     Args:
         model: as before afterwards.
@@ -43,7 +46,7 @@ def generation(model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, 
     options["pad_token_id"] = model.tokenizer.pad_token_id
     spent: dict[str, list[float]] = {"decoder": [], "out_of_scope": [], "in_scope": []}
     empty, full = model.edited_state.cleared(), state_with(model, [fact])
-    with kept(model):
+    with preserved(model):
         for _ in range(repeats):
             for name, generator, state in (
                 ("decoder", bare, empty),
@@ -52,9 +55,11 @@ def generation(model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, 
             ):
                 model.edited_state = state
                 spent[name] += _gaps(generator, inputs, options)
-    found = {name: float(np.median(seconds)) for name, seconds in spent.items()}
-    ratios = {f"{name}_against_decoder": found[name] / found["decoder"] for name in ("out_of_scope", "in_scope")}
-    return found | ratios | {"tokens": tokens * repeats}
+    result = {name: float(np.median(seconds)) for name, seconds in spent.items()}
+    ratios = {
+        f"{name}_against_decoder": result[name] / result["decoder"] for name in ("out_of_scope", "in_scope")
+    }
+    return result | ratios | {"tokens": tokens * repeats}
 
 
 class _Clock:

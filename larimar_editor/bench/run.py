@@ -42,7 +42,13 @@ class Sizes:
 
 
 USUAL = Sizes(60, (1, 10, 100, 1000), (128, 512, 2048), (10, 1000, 100_000), (1000, 10_000, 100_000))
-FULL = Sizes(200, (1, 10, 100, 1000, 10_000), (128, 512, 2048, 8192), (10, 1000, 100_000), (1000, 10_000, 100_000, 1_000_000))
+FULL = Sizes(
+    200,
+    (1, 10, 100, 1000, 10_000),
+    (128, 512, 2048, 8192),
+    (10, 1000, 100_000),
+    (1000, 10_000, 100_000, 1_000_000),
+)
 
 
 @dataclass(frozen=True)
@@ -69,24 +75,55 @@ class Target:
             except (KeyError, IndexError, TypeError):
                 return None
         met = value >= self.bound if self.at_least else value <= self.bound
-        return {"name": self.name, "value": value, "bound": self.bound, "at_least": self.at_least, "met": bool(met)}
+        return {
+            "name": self.name,
+            "value": value,
+            "bound": self.bound,
+            "at_least": self.at_least,
+            "met": bool(met),
+        }
 
 
 def _targets(sizes: Sizes) -> list[Target]:
     at = {count: place for place, count in enumerate(sizes.prompts)}
-    found = [
+    result = [
         Target("one edit against the encoder passes in it", ("edits", "single_against_encoder"), 1.5),
-        Target("one token with a memory in use against the bare decoder", ("generation", "in_scope_against_decoder"), 1.1),
-        Target("an edit after the most facts against one after the fewest", ("facts", -1, "against_the_first"), 1.2),
+        Target(
+            "one token with a memory in use against the bare decoder",
+            ("generation", "in_scope_against_decoder"),
+            1.1,
+        ),
+        Target(
+            "an edit after the most facts against one after the fewest",
+            ("facts", -1, "against_the_first"),
+            1.2,
+        ),
     ]
     if 1000 in sizes.blocks:
         place = sizes.blocks.index(1000)
-        found.append(Target("times faster per edit in a block of 1,000", ("blocks", place, "times_faster"), 20, at_least=True))
+        result.append(
+            Target(
+                "times faster per edit in a block of 1,000",
+                ("blocks", place, "times_faster"),
+                20,
+                at_least=True,
+            )
+        )
     for count, seconds in ((100_000, 0.005), (1_000_000, 0.05)):
         if count in at:
-            found.append(Target(f"look-up by index among {count:,}, seconds", ("lookups", at[count], "faiss", "median"), seconds))
-            found.append(Target(f"its recall of the nearest among {count:,}", ("lookups", at[count], "recall"), 0.99, True))
-    return found
+            result.append(
+                Target(
+                    f"look-up by index among {count:,}, seconds",
+                    ("lookups", at[count], "faiss", "median"),
+                    seconds,
+                )
+            )
+            result.append(
+                Target(
+                    f"its recall of the nearest among {count:,}", ("lookups", at[count], "recall"), 0.99, True
+                )
+            )
+    return result
 
 
 @dataclass(frozen=True)
@@ -120,7 +157,12 @@ class Subject:
     def training_speed(self) -> dict:
         """See `larimar_editor.bench.training`."""
         assert self.training is not None, "checked by the command"
-        run = open_run(TrainingSettings.from_yaml(self.training), self.out, "cpu" if self.device == "cpu" else "auto", self.dtype)
+        run = open_run(
+            TrainingSettings.from_yaml(self.training),
+            self.out,
+            "cpu" if self.device == "cpu" else "auto",
+            self.dtype,
+        )
         return training.measure(run)
 
 
@@ -161,18 +203,24 @@ _MEASURES: dict[str, Callable[[Subject, Sizes], Any]] = {
     "reads": lambda subject, sizes: reads.reads(subject.model, _facts(sizes)[:200]),
     "generation": lambda subject, sizes: reads.generation(subject.model, subject.bare, _facts(sizes)[0]),
     "rows": lambda subject, sizes: _growth(growth.with_rows, subject, sizes.rows),
-    "facts": lambda subject, sizes: _growth(growth.with_facts, subject, sizes.facts, subject.model.config.memory_rows),
+    "facts": lambda subject, sizes: _growth(
+        growth.with_facts, subject, sizes.facts, subject.model.config.memory_rows
+    ),
     "lookups": _lookups,
     "training": lambda subject, sizes: subject.training_speed(),
 }
 
 
 def _environment(subject: Subject) -> dict:
-    return {"checkpoint": str(subject.checkpoint or "shipped"), "dtype": subject.dtype} | environment(subject.device)
+    return {"checkpoint": str(subject.checkpoint or "shipped"), "dtype": subject.dtype} | environment(
+        subject.device
+    )
 
 
 def write(report: Mapping, out: Path) -> str:
-    """Write ``bench.json``, ``table.md`` with ``.tex`` and ``.csv``, and ``figure.png``; returns the Markdown."""
+    """Write ``bench.json``, ``table.md`` with ``.tex`` and ``.csv``, and ``figure.png``; returns the
+    Markdown.
+    """
     out.mkdir(parents=True, exist_ok=True)
     (out / "bench.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if panels := panels_of(report):
@@ -198,7 +246,9 @@ def panels_of(report: Mapping) -> list[Panel]:
     """Blocks, growth with K, growth with facts, and look-ups; only what was measured."""
     curves: dict[str, dict[str, list]] = {}
     if "blocks" in report:
-        curves["edits in a block"] = {"seconds per edit": [(row["size"], row["seconds"]) for row in report["blocks"]]}
+        curves["edits in a block"] = {
+            "seconds per edit": [(row["size"], row["seconds"]) for row in report["blocks"]]
+        }
     for part, axis in (("rows", "memory rows K"), ("facts", "facts written already")):
         if part in report:
             curves[axis] = {"seconds of an update": [(row[part], row["median"]) for row in report[part]]}

@@ -17,12 +17,14 @@ from larimar_editor.training.rows import Rows
 
 
 def plain_loss(run: Run, rows: Rows) -> Tensor:
-    """The memory term and the regulariser as anyone would write them: the model's own forward, all rows padded to the longest,
-    logits of every token, PEFT's adapters."""
+    """The memory term and the regulariser as anyone would write them: the model's own forward, all rows
+    padded to the longest, logits of every token, PEFT's adapters."""
     model, objective = run.objective.larimar, run.settings.objective
     everywhere = torch.ones(len(rows.ids), dtype=torch.bool)
     Z = model.latent_encoder.encode(rows.texts).clone()
-    logits = model(rows.ids, reading=Reading(everywhere, Z[rows.memory]), use_cache=True).logits[:, :-1].float()
+    logits = (
+        model(rows.ids, reading=Reading(everywhere, Z[rows.memory]), use_cache=True).logits[:, :-1].float()
+    )
     weights = rows.weights[:, 1:]
     each = F.cross_entropy(logits.transpose(1, 2), rows.ids[:, 1:], reduction="none")
     recalled, other = (weights * chosen[:, None] for chosen in (~rows.other, rows.other))
@@ -30,7 +32,12 @@ def plain_loss(run: Run, rows: Rows) -> Tensor:
     if not objective.language_model:
         return loss
     with torch.no_grad():
-        base = model(rows.ids, reading=Reading.nothing(len(rows.ids), Z.shape[1])).logits[:, :-1].float().log_softmax(-1)
+        base = (
+            model(rows.ids, reading=Reading.nothing(len(rows.ids), Z.shape[1]))
+            .logits[:, :-1]
+            .float()
+            .log_softmax(-1)
+        )
     divergence = F.kl_div(logits.log_softmax(-1), base, log_target=True, reduction="none").sum(-1)
     return loss + objective.language_model * (divergence * other).sum() / other.sum().clamp_min(1e-9)
 
@@ -39,7 +46,8 @@ def measure(run: Run, steps: int = 8) -> dict:
     """Time the two in turn on the same rows; the first of each is left out.
 
     Returns:
-        tokens decoded per second (median over ``steps``) of the plain step and of the training step, and their ratio.
+        tokens decoded per second (median over ``steps``) of the plain step and of the training step, and
+        their ratio.
     """
     optimiser = optimiser_of(run)
     decoder = run.objective.larimar.decoder

@@ -18,7 +18,8 @@ def shipped(decoder: str) -> Path:
     name = Path(decoder).name
     if name not in _OF_DECODER:
         raise FileNotFoundError(
-            f"no Larimar checkpoint ships for {decoder!r} (there is one for {', '.join(_OF_DECODER)}). Make one with "
+            f"no Larimar checkpoint ships for {decoder!r} (there is one for {', '.join(_OF_DECODER)}). "
+            "Make one with "
             f"`larimar-editor fit --model {decoder} --out FOLDER` and name the folder as larimar_checkpoint."
         )
     return CHECKPOINTS[_OF_DECODER[name]]

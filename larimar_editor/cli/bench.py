@@ -13,25 +13,41 @@ from larimar_editor.cli.options import CheckpointOption, DeviceOption, DtypeOpti
 
 def bench(
     checkpoint: CheckpointOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for bench.json, table.md and figure.png.")] = Path("results/bench"),
+    out: Annotated[Path, typer.Option(help="Folder for bench.json, table.md and figure.png.")] = Path(
+        "results/bench"
+    ),
     parts: Annotated[
         Optional[str], typer.Option(help=f"Comma-separated: {', '.join(PARTS)}. By default all but training.")
     ] = None,
     training: Annotated[
-        Optional[Path], typer.Option(help="YAML file of a training run, whose steps the part `training` times.")
+        Optional[Path],
+        typer.Option(help="YAML file of a training run, whose steps the part `training` times."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="As far as blocks of 10,000, K = 8,192 and a million prompts.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="As far as blocks of 10,000, K = 8,192 and a million prompts.")
+    ] = False,
     dtype: DtypeOption = "float32",
     device: DeviceOption = "cpu",
 ) -> None:
-    """How long editing and reading take and how that grows, beside the encoder and the bare decoder of the same run."""
+    """How long editing and reading take and how that grows, beside the encoder and the bare decoder of the
+    same run.
+    """
     chosen = PARTS[:-1] if parts is None else tuple(part.strip() for part in parts.split(","))
     if unknown := [part for part in chosen if part not in PARTS]:
-        raise typer.BadParameter(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}", param_hint="--parts")
+        raise typer.BadParameter(
+            f"no part {unknown[0]!r}; there are {', '.join(PARTS)}", param_hint="--parts"
+        )
     if "training" in chosen and training is None:
-        raise typer.BadParameter("the part training needs a YAML file, such as configs/training/smollm2-135m.yaml",
-                                 param_hint="--training")  # fmt: skip
+        raise typer.BadParameter(
+            "the part training needs a YAML file, such as configs/training/smollm2-135m.yaml",
+            param_hint="--training",
+        )
     from larimar_editor.bench import run
 
-    report = run.run(run.Subject(checkpoint, dtype, device, training, out), chosen, run.FULL if full else run.USUAL, typer.echo)
+    report = run.run(
+        run.Subject(checkpoint, dtype, device, training, out),
+        chosen,
+        run.FULL if full else run.USUAL,
+        typer.echo,
+    )
     typer.echo(run.write(report, out))

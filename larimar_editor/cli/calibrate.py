@@ -17,34 +17,48 @@ def calibrate(
     data: Annotated[
         Optional[Path],
         typer.Option(
-            help="Edits with rephrasings and locality prompts (EasyEdit's, ROME's or ZsRE format). By default the project's own."
+            help="Edits with rephrasings and locality prompts (EasyEdit's, ROME's or ZsRE format). By "
+            "default the project's own."
         ),
     ] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first edits only.", min=1)] = None,
     train: Annotated[
         int,
-        typer.Option(help="Made-up facts to learn the external detector's map from first, 80 or more; 0 learns none.", min=0),
+        typer.Option(
+            help="Made-up facts to learn the external detector's map from first, 80 or more; 0 learns none.",
+            min=0,
+        ),
     ] = 0,
     false_accepts: Annotated[
         Optional[float],
-        typer.Option(help="Share of locality prompts that may be accepted; by default the equal-error point.", min=0, max=0.5),
+        typer.Option(
+            help="Share of locality prompts that may be accepted; by default the equal-error point.",
+            min=0,
+            max=0.5,
+        ),
     ] = None,
     out: Annotated[Optional[Path], typer.Option(help="Folder to write the calibrated checkpoint to.")] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write it to the folder that --checkpoint names.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write it to the folder that --checkpoint names.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the made-up facts.")] = 0,
 ) -> None:
-    """Find the scope detector's threshold: prints equal-error rate and F1 on rephrasings and locality prompts.
+    """Find the scope detector's threshold: prints equal-error rate and F1 on rephrasings and locality
+    prompts.
 
-    The internal detector is trained first, on all relations but every third, and measured on the others. The external
-    detector's sentence encoder stays as it is; --train learns a linear map after it, from facts made by rule. Without
-    --data the threshold then comes from such facts too: a map learned from three quarters of the relations is tried on the
-    other quarter, whose locality prompts are the same question about the most similar names. Other questions about the fact's
+    The internal detector is trained first, on all relations but every third, and measured on the others. The
+    external detector's sentence encoder stays as it is; --train learns a linear map after it, from facts made
+    by rule. Without --data the threshold then comes from such facts too: a map learned from three quarters of
+    the relations is tried on the other quarter, whose locality prompts are the same question about the most
+    similar names. Other questions about the fact's
     own subject are counted besides: the detector tells them from rephrasings badly.
     """
     if 0 < train < 80:
         raise typer.BadParameter(f"--train needs at least 80 facts to learn from and to try, got {train}")
     if write and checkpoint is None:
-        raise typer.BadParameter("--write needs --checkpoint, the folder to change; --out FOLDER writes another one")
+        raise typer.BadParameter(
+            "--write needs --checkpoint, the folder to change; --out FOLDER writes another one"
+        )
     from larimar_editor.data.edits import load_edits
     from larimar_editor.model.checkpoint import checkpoint_folder, stored_dtype
     from larimar_editor.model.loading import load_larimar
@@ -55,10 +69,13 @@ def calibrate(
         raise typer.BadParameter(f"{checkpoint} ships with larimar_editor; --out FOLDER writes another one")
     if detector == "external":
         given = None if train and data is None else load_edits(data, limit)
-        report, weights = calibrate_external(model.detectors.external.model, model.detectors.weights, given, train,
-                                             false_accepts, seed)  # fmt: skip
+        report, weights = calibrate_external(
+            model.detectors.external.model, model.detectors.weights, given, train, false_accepts, seed
+        )
     else:
-        result, weights = calibrate_internal(model.queries.latents, model.config.latent_size, load_edits(data, limit))
+        result, weights = calibrate_internal(
+            model.queries.latents, model.config.latent_size, load_edits(data, limit)
+        )
         report = result.to_dict()
     typer.echo(json.dumps({"detector": detector, "checkpoint": folder, "facts": train} | report))
     if write or out is not None:

@@ -12,21 +12,30 @@ def compare(
     edits: Annotated[int, typer.Option(help="How many edits.", min=1)] = 10,
     data: Annotated[
         Optional[Path],
-        typer.Option(help="CounterFact in EasyEdit's or ROME's format, or ZsRE. By default the project's own edits."),
+        typer.Option(
+            help="CounterFact in EasyEdit's or ROME's format, or ZsRE. By default the project's own edits."
+        ),
     ] = None,
     methods: Annotated[
-        Optional[str], typer.Option(help="Comma-separated, as EasyEdit names them. By default all that can run.")
+        Optional[str],
+        typer.Option(help="Comma-separated, as EasyEdit names them. By default all that can run."),
     ] = None,
     hparams: Annotated[
         Optional[Path], typer.Option(help="Folder with METHOD/MODEL.yaml; by default the files that ship.")
     ] = None,
     model: Annotated[str, typer.Option(help="Which MODEL.yaml.")] = "smollm2-135m",
-    device: Annotated[Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")] = None,
+    device: Annotated[
+        Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")
+    ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for table, plot, records and logs. Finished cases in it are not run again.")
+        Path,
+        typer.Option(
+            help="Folder for table, plot, records and logs. Finished cases in it are not run again."
+        ),
     ] = Path("results/compare"),
 ) -> None:
-    """Larimar, ROME, FT and what else EasyEdit has, on the same model and edits, through EasyEdit's BaseEditor.
+    """Larimar, ROME, FT and what else EasyEdit has, on the same model and edits, through EasyEdit's
+    BaseEditor.
 
     The table `compare` of `eval`, with a choice of methods.
     """
@@ -37,7 +46,10 @@ def compare(
     from larimar_editor.hparams import LarimarHyperParams, find_hparams
 
     source = find_easyedit()
-    typer.echo(f"EasyEdit: {'release of 2023' if source.release_2023 else 'main branch'} ({source.found_by}), {source.package}")
+    typer.echo(
+        f"EasyEdit: {'release of 2023' if source.release_2023 else 'main branch'} ({source.found_by}), "
+        f"{source.package}"
+    )
     file = find_hparams(Path("LARIMAR") / model if hparams is None else hparams / "LARIMAR" / model)
     chosen = None if methods is None else [name.strip() for name in methods.split(",")]
     device = str(LarimarHyperParams.from_hparams(file).device) if device is None else device

@@ -11,14 +11,20 @@ import typer
 
 from larimar_editor.cli.options import DECODER, DecoderOption, DeviceOption, DtypeOption, TextOption
 
-app = typer.Typer(help="Prepare files: training text, made-up facts, statistics, models, settings.", no_args_is_help=True)
+app = typer.Typer(
+    help="Prepare files: training text, made-up facts, statistics, models, settings.", no_args_is_help=True
+)
 
 
 @app.command()
 def chunk(
-    texts: Annotated[list[Path], typer.Argument(help="UTF-8 text, a paragraph a line, or JSON lines with `text`.")],
+    texts: Annotated[
+        list[Path], typer.Argument(help="UTF-8 text, a paragraph a line, or JSON lines with `text`.")
+    ],
     out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("chunks.jsonl"),
-    into: Annotated[Literal["sentences", "blocks"], typer.Option(help="Blocks of tokens are the paper's way.")] = "sentences",
+    into: Annotated[
+        Literal["sentences", "blocks"], typer.Option(help="Blocks of tokens are the paper's way.")
+    ] = "sentences",
     tokens: Annotated[int, typer.Option(help="Tokens of a block; most tokens of a sentence.", min=1)] = 64,
     least: Annotated[int, typer.Option(help="Fewest tokens of a chunk.", min=1)] = 5,
     model: Annotated[str, typer.Option(help="Decoder whose tokenizer counts.")] = DECODER,
@@ -56,7 +62,14 @@ def sample(
     decoder, tokenizer = load_decoder(model, dtype, device)
     counts = corpus.Counts()
     texts = corpus.sampled_texts(
-        decoder, tokenizer, count, counts, batch_size=batch_size, temperature=temperature, top_p=top_p, seed=seed
+        decoder,
+        tokenizer,
+        count,
+        counts,
+        batch_size=batch_size,
+        temperature=temperature,
+        top_p=top_p,
+        seed=seed,
     )
     corpus.write_chunks(texts, out, counts)
     typer.echo(json.dumps({"out": str(out)} | counts.to_dict()))
@@ -66,14 +79,18 @@ def sample(
 def rephrase(
     count: Annotated[int, typer.Option(help="Facts to make.", min=1)] = 1000,
     out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("facts.jsonl"),
-    relations: Annotated[Optional[Path], typer.Option(help="YAML file of relations; those that ship by default.")] = None,
+    relations: Annotated[
+        Optional[Path], typer.Option(help="YAML file of relations; those that ship by default.")
+    ] = None,
     text: TextOption = None,
     exclude: Annotated[
         Optional[list[Path]], typer.Option(help="Edits whose wordings must not occur; may be given again.")
     ] = None,
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
-    """Make up facts in several wordings from relations and names (some found in the text); prints the wordings left out."""
+    """Make up facts in several wordings from relations and names (some found in the text); prints the
+    wordings left out.
+    """
     from larimar_editor.data.edits import load_edits
     from larimar_editor.data.relations import Names, RephrasedFacts, read_relations, without_wordings_of
     from larimar_editor.data.texts import SENTENCES, read_sentences
@@ -86,12 +103,18 @@ def rephrase(
         for fact in map(facts.__getitem__, range(count)):
             file.write(json.dumps(fact, ensure_ascii=False) + "\n")
     wordings = [sum(len(relation.prompts) for relation in each) for each in (every, allowed)]
-    typer.echo(json.dumps({"out": str(out), "facts": count, "wordings": wordings[1], "left_out": wordings[0] - wordings[1]}))
+    typer.echo(
+        json.dumps(
+            {"out": str(out), "facts": count, "wordings": wordings[1], "left_out": wordings[0] - wordings[1]}
+        )
+    )
 
 
 @app.command("memit-stats")
 def memit_stats(
-    hparams: Annotated[str, typer.Option(help="MEMIT's YAML file, or the name of one that ships.")] = "MEMIT/smollm2-135m",
+    hparams: Annotated[
+        str, typer.Option(help="MEMIT's YAML file, or the name of one that ships.")
+    ] = "MEMIT/smollm2-135m",
     text: TextOption = None,
 ) -> None:
     """Compute MEMIT's key statistics from local text, into the files that EasyEdit looks for."""
@@ -109,7 +132,9 @@ def memit_stats(
 
 @app.command()
 def models(
-    to: Annotated[Optional[Path], typer.Option(help="Copy the embedded decoder's folder here, for scripts of your own.")] = None,
+    to: Annotated[
+        Optional[Path], typer.Option(help="Copy the embedded decoder's folder here, for scripts of your own.")
+    ] = None,
 ) -> None:
     """Make the embedded models' folders and print where they are."""
     from larimar_editor.pretrained.embedded import EMBEDDED, resolve

@@ -13,30 +13,45 @@ from larimar_editor.evaluation.tables import NAMES
 
 def evaluate(
     name: Annotated[str, typer.Argument(help=f"Table or figure: {', '.join(NAMES)}; or all.")],
-    hparams: Annotated[str, typer.Option(help="Larimar's YAML file, or the name of one that ships.")] = "LARIMAR/smollm2-135m",
+    hparams: Annotated[
+        str, typer.Option(help="Larimar's YAML file, or the name of one that ships.")
+    ] = "LARIMAR/smollm2-135m",
     checkpoint: CheckpointOption = None,
     set_: SetOption = None,
-    out: Annotated[Path, typer.Option(help="Folder; each evaluation has one of its name in it. Scored cases are kept.")] = Path(
-        "results/eval"
-    ),
-    counterfact: Annotated[Optional[Path], typer.Option(help="CounterFact. By default the project's own edits.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder; each evaluation has one of its name in it. Scored cases are kept.")
+    ] = Path("results/eval"),
+    counterfact: Annotated[
+        Optional[Path], typer.Option(help="CounterFact. By default the project's own edits.")
+    ] = None,
     zsre: Annotated[Optional[Path], typer.Option(help="ZsRE. By default the project's own edits.")] = None,
-    text: Annotated[Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")] = None,
+    text: Annotated[
+        Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")
+    ] = None,
     facts: Annotated[
         Optional[Path],
-        typer.Option(help="Facts for longcontext, one a line, a tab before the answer. By default those that ship."),
+        typer.Option(
+            help="Facts for longcontext, one a line, a tab before the answer. By default those that ship."
+        ),
     ] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first cases only.", min=1)] = None,
     baselines: Annotated[
-        int, typer.Option(help="Cases for EasyEdit's own methods, at most: some take a minute each; 0 runs none.", min=0)
+        int,
+        typer.Option(
+            help="Cases for EasyEdit's own methods, at most: some take a minute each; 0 runs none.", min=0
+        ),
     ] = 4,
     dtype: DtypeOption = "float32",
     device: DeviceOption = "cpu",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
 ) -> None:
-    """A table or figure: records, summary, table in Markdown, LaTeX and CSV, figure. A run that was stopped goes on."""
+    """A table or figure: records, summary, table in Markdown, LaTeX and CSV, figure. A run that was stopped
+    goes on.
+    """
     if name not in (*NAMES, "all"):
-        raise typer.BadParameter(f"no evaluation {name!r}; there are {', '.join(NAMES)} and all", param_hint="NAME")
+        raise typer.BadParameter(
+            f"no evaluation {name!r}; there are {', '.join(NAMES)} and all", param_hint="NAME"
+        )
     from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
     from larimar_editor.evaluation.harness.baselines import NoBaselines
     from larimar_editor.evaluation.harness.context import Context

@@ -16,11 +16,17 @@ from larimar_editor.model.settings import FIT_KEY_GAIN, FIT_VALUE_GAIN
 def fit(
     text: TextOption = None,
     model: DecoderOption = DECODER,
-    out: Annotated[Path, typer.Option(help="Checkpoint folder to write; its weights are float16.")] = Path("checkpoints/larimar"),
+    out: Annotated[Path, typer.Option(help="Checkpoint folder to write; its weights are float16.")] = Path(
+        "checkpoints/larimar"
+    ),
     sentences: Annotated[int, typer.Option(help="Sentences to use.", min=1)] = 6000,
-    slots: Annotated[int, typer.Option(help="P: memory slots, the last tokens of a fact that are kept.", min=1)] = 4,
+    slots: Annotated[
+        int, typer.Option(help="P: memory slots, the last tokens of a fact that are kept.", min=1)
+    ] = 4,
     code_size: Annotated[int, typer.Option(help="C / P: numbers per slot.", min=1)] = 768,
-    key_gain: Annotated[float, typer.Option(help="Factor on a memory key's deviation from the mean key.", min=0)] = FIT_KEY_GAIN,
+    key_gain: Annotated[
+        float, typer.Option(help="Factor on a memory key's deviation from the mean key.", min=0)
+    ] = FIT_KEY_GAIN,
     value_gain: Annotated[float, typer.Option(help="The same for values.", min=0)] = FIT_VALUE_GAIN,
     batch_size: Annotated[int, typer.Option(help="Sentences per decoder pass.", min=1)] = 64,
     dtype: DtypeOption = "auto",
@@ -30,7 +36,9 @@ def fit(
     ] = None,
     seed: Annotated[int, typer.Option(help="Choice of sentences and the randomised PCA.")] = 0,
 ) -> None:
-    """Make a Larimar checkpoint for a decoder in closed form: no gradient, about a minute for a small decoder."""
+    """Make a Larimar checkpoint for a decoder in closed form: no gradient, about a minute for a small
+    decoder.
+    """
     import torch
 
     from larimar_editor.data.texts import SENTENCES, read_sentences

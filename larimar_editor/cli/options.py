@@ -25,13 +25,19 @@ __all__ = [
 
 DtypeOption = Annotated[Dtype, typer.Option(help="Decoder dtype; auto is bfloat16 where that is fast.")]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")]
-DecoderOption = Annotated[str, typer.Option(help="Decoder: a Hugging Face name, a folder, or an embedded model.")]
-CheckpointOption = Annotated[
-    Optional[str], typer.Option(help="Larimar checkpoint: a folder, or the name of one that ships, which is the default.")
+DecoderOption = Annotated[
+    str, typer.Option(help="Decoder: a Hugging Face name, a folder, or an embedded model.")
 ]
-TextOption = Annotated[Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")]
+CheckpointOption = Annotated[
+    Optional[str],
+    typer.Option(help="Larimar checkpoint: a folder, or the name of one that ships, which is the default."),
+]
+TextOption = Annotated[
+    Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")
+]
 SetOption = Annotated[
-    Optional[list[str]], typer.Option("--set", help="name=value in place of the file's or the checkpoint's; may be given again.")
+    Optional[list[str]],
+    typer.Option("--set", help="name=value in place of the file's or the checkpoint's; may be given again."),
 ]
 
 

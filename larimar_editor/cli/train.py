@@ -13,16 +13,20 @@ from larimar_editor.cli.options import DtypeOption, SetOption, settings_of
 
 def train(
     settings: Annotated[Path, typer.Argument(help="YAML file of the run; see configs/training.")],
-    out: Annotated[Path, typer.Option(help="Folder of the run. A run that was interrupted goes on from its last save.")] = Path(
-        "runs/larimar"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder of the run. A run that was interrupted goes on from its last save.")
+    ] = Path("runs/larimar"),
     set_: SetOption = None,
     until: Annotated[Optional[int], typer.Option(help="Stop after this many steps, saved.", min=1)] = None,
     device: Annotated[str, typer.Option(help="auto (what accelerate finds) or cpu.")] = "auto",
     dtype: DtypeOption = "auto",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Build everything, take one step, save nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Build everything, take one step, save nothing.")
+    ] = False,
 ) -> None:
-    """Train a Larimar; start it with `accelerate launch -m larimar_editor.cli train` for several processes."""
+    """Train a Larimar; start it with `accelerate launch -m larimar_editor.cli train` for several
+    processes.
+    """
     from larimar_editor.training import loop
     from larimar_editor.training.settings import TrainingSettings
 

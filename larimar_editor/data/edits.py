@@ -1,4 +1,6 @@
-"""Edits from files: EasyEdit's flat CounterFact, ROME's original CounterFact, ZsRE, and the project's own sixty."""
+"""Edits from files: EasyEdit's flat CounterFact, ROME's original CounterFact, ZsRE, and the project's own
+sixty.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ class Edit:
     Attributes:
         prompt, target_new, ground_truth, subject: the edit and what it replaces.
         rephrase_prompts: other wordings of ``prompt``; the edit should hold for them.
-        locality_prompts: neighbours that must not change.
+        locality_prompts: prompts about other subjects, whose answers must not change.
         locality_ground_truth: their true answers, one each.
         portability_prompts: questions whose answer follows from the edit.
         portability_ground_truth: those answers, one each.
@@ -39,7 +41,9 @@ class Edit:
     @classmethod
     def from_dict(cls, values: Mapping) -> Edit:
         """The inverse of `dataclasses.asdict`, after JSON made lists of its tuples."""
-        fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
         return cls(**fields)
 
 
@@ -81,16 +85,16 @@ def _read(record: Mapping, number: int) -> Edit:
 def _edit(record: Mapping, number: int) -> Edit:
     if "requested_rewrite" in record:  # ROME
         rewrite = record["requested_rewrite"]
-        neighbours = tuple(record.get("neighborhood_prompts", ()))
+        locality = tuple(record.get("neighborhood_prompts", ()))
         return Edit(
             prompt=rewrite["prompt"].format(rewrite["subject"]),
             target_new=rewrite["target_new"]["str"],
             ground_truth=rewrite["target_true"]["str"],
             subject=rewrite["subject"],
             rephrase_prompts=tuple(record.get("paraphrase_prompts", ())),
-            locality_prompts=neighbours,
-            # ROME's neighbours share the true answer by construction.
-            locality_ground_truth=(rewrite["target_true"]["str"],) * len(neighbours),
+            locality_prompts=locality,
+            # ROME's locality prompts share the true answer by construction.
+            locality_ground_truth=(rewrite["target_true"]["str"],) * len(locality),
             case_id=record.get("case_id", number),
         )
     if "src" in record:  # ZsRE as in MEND and EasyEdit
@@ -117,7 +121,9 @@ def _edit(record: Mapping, number: int) -> Edit:
 
 
 def _portability(record: Mapping) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Questions and answers: ours; ``New Question`` of EasyEdit's CounterFact and ZsRE; KnowEdit's lists by kind."""
+    """Questions and answers: ours; ``New Question`` of EasyEdit's CounterFact and ZsRE; KnowEdit's lists by
+    kind.
+    """
     given = record.get("portability")
     if given is None:
         return _several(record.get("portability_prompt")), _several(record.get("portability_ground_truth"))

@@ -1,8 +1,9 @@
-"""Facts in several wordings, made by rule: relations and names that ship with the project, and names found in text.
+"""Facts in several wordings, made by rule: relations and names that ship with the project, and names found in
+text.
 
-One record is an edit in EasyEdit's flat format, as `larimar_editor.data.edits` reads it: ``prompt``, ``target_new``,
-``subject``, ``relation``, ``rephrase_prompt`` (other wordings of the same question) and ``locality_prompt``
-(the first wording asked of other subjects).
+One record is an edit in EasyEdit's flat format, as `larimar_editor.data.edits` reads it: ``prompt``,
+``target_new``, ``subject``, ``relation``, ``rephrase_prompt`` (other wordings of the same question) and
+``locality_prompt`` (the first wording asked of other subjects).
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from pathlib import Path
 import yaml
 
 DATA = Path(__file__).parent
-_NAME = re.compile(r"(?<=[a-z,] )((?:[A-Z][a-z'-]+)(?: (?:of|the|de|van|von|[A-Z][a-z'-]+)){0,3} [A-Z][a-z'-]+|[A-Z][a-z]{3,})")
+_NAME = re.compile(
+    r"(?<=[a-z,] )((?:[A-Z][a-z'-]+)(?: (?:of|the|de|van|von|[A-Z][a-z'-]+)){0,3} [A-Z][a-z'-]+"
+    r"|[A-Z][a-z]{3,})"
+)
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,16 @@ def read_relations(path: Path | None = None) -> list[Relation]:
         relation = Relation(row["relation"], row["subject"], row["target"], tuple(row["prompts"]))
         bad = [prompt for prompt in relation.prompts if "{}" not in prompt]
         if bad or len(relation.prompts) < 2:
-            raise ValueError(f"relation {relation.name!r} needs two wordings with {{}} in each; not so: {bad}")
+            raise ValueError(
+                f"relation {relation.name!r} needs two wordings with {{}} in each; not so: {bad}"
+            )
         relations.append(relation)
     return relations
 
 
 def without_wordings_of(relations: Sequence[Relation], edits: Iterable) -> list[Relation]:
-    """``relations`` less every wording that ``edits`` contain, subject taken out: a measurement on them is of new wordings.
+    """``relations`` less every wording that ``edits`` contain, subject taken out: a measurement on them is of
+    new wordings.
 
     Args:
         relations: what to filter.
@@ -65,12 +72,12 @@ def without_wordings_of(relations: Sequence[Relation], edits: Iterable) -> list[
         if edit.subject
         for prompt in (edit.prompt, *edit.rephrase_prompts)
     }
-    kept = []
+    allowed = []
     for relation in relations:
         prompts = tuple(prompt for prompt in relation.prompts if _wording(prompt) not in seen)
         if len(prompts) > 1:
-            kept.append(Relation(relation.name, relation.subject, relation.target, prompts))
-    return kept
+            allowed.append(Relation(relation.name, relation.subject, relation.target, prompts))
+    return allowed
 
 
 def _wording(prompt: str) -> str:
@@ -83,15 +90,15 @@ class Names:
     Args:
         path: YAML file with lists and their ``parts``.
         text: lines in which further names are looked for.
-        found_share: how often a found name stands in for one of the wanted kind, 0 to 1.
+        text_share: how often a name found in text stands in for one of the wanted kind, 0 to 1.
     """
 
-    def __init__(self, path: Path | None = None, text: Sequence[str] = (), found_share: float = 0.35):
+    def __init__(self, path: Path | None = None, text: Sequence[str] = (), text_share: float = 0.35):
         lists = yaml.safe_load((path or DATA / "names.yaml").read_text(encoding="utf-8"))
         self.parts: dict[str, list[str]] = lists.pop("parts")
         self.lists: dict[str, list[str]] = lists
-        self.found = sorted({match for line in text for match in _NAME.findall(line)})
-        self.found_share = found_share if self.found else 0.0
+        self.text_names = sorted({match for line in text for match in _NAME.findall(line)})
+        self.text_share = text_share if self.text_names else 0.0
 
     def target(self, kind: str, rng: random.Random) -> str:
         """An answer from the list ``kind``; a person's name for "person"."""
@@ -103,12 +110,16 @@ class Names:
 
     def subject(self, kind: str, rng: random.Random) -> str:
         """A name of the wanted kind, or one found in text, whatever its kind."""
-        return rng.choice(self.found) if rng.random() < self.found_share else self._made(kind, rng)
+        return rng.choice(self.text_names) if rng.random() < self.text_share else self._made(kind, rng)
 
     def _made(self, kind: str, rng: random.Random) -> str:
         part = lambda name: rng.choice(self.parts[name])
         if kind == "person":
-            return f"{part('first')} {part('last')}" if rng.random() < 0.9 else f"{part('first')} {part('first')} {part('last')}"
+            return (
+                f"{part('first')} {part('last')}"
+                if rng.random() < 0.9
+                else f"{part('first')} {part('first')} {part('last')}"
+            )
         if kind == "place":
             if rng.random() < 0.3:
                 return rng.choice(self.lists[rng.choice(("city", "country"))])
@@ -146,9 +157,9 @@ class RephrasedFacts:
         relations: kinds of facts.
         names: what subjects and answers are taken from.
         seed: of everything random.
-        foreign_targets: share of answers from a list that does not fit the question, so that an answer cannot be guessed
-            from the question.
-        neighbours: prompts about other subjects, per fact.
+        foreign_targets: share of answers from a list that does not fit the question, so that an answer cannot
+            be guessed from the question.
+        locality_prompts: prompts about other subjects, per fact.
         bare_questions: share of questions that are asked without the start of an answer after them.
         openers: share of statements with an opener ("It is known that") in front.
     """
@@ -157,7 +168,7 @@ class RephrasedFacts:
     names: Names
     seed: int = 0
     foreign_targets: float = 0.2
-    neighbours: int = 2
+    locality_prompts: int = 2
     bare_questions: float = 0.4
     openers: float = 0.15
 
@@ -168,16 +179,20 @@ class RephrasedFacts:
         foreign = rng.random() < self.foreign_targets
         target = self.names.any_target(rng) if foreign else self.names.target(relation.target, rng)
         wordings = rng.sample(relation.prompts, len(relation.prompts))
-        others = [self.names.subject(relation.subject, rng) for _ in range(self.neighbours)]
-        asked = [wordings[0], *rng.choices(wordings, k=self.neighbours)][: self.neighbours]
+        others = [self.names.subject(relation.subject, rng) for _ in range(self.locality_prompts)]
+        asked = [wordings[0], *rng.choices(wordings, k=self.locality_prompts)][: self.locality_prompts]
         return {
             "case_id": number,
             "relation": relation.name,
             "subject": subject,
             "prompt": wordings[0].replace("{}", subject),
             "target_new": target,
-            "rephrase_prompt": [self._varied(wording, rng).replace("{}", subject) for wording in wordings[1:]],
-            "locality_prompt": [wording.replace("{}", other) for wording, other in zip(asked, others) if other != subject],
+            "rephrase_prompt": [
+                self._varied(wording, rng).replace("{}", subject) for wording in wordings[1:]
+            ],
+            "locality_prompt": [
+                wording.replace("{}", other) for wording, other in zip(asked, others) if other != subject
+            ],
         }
 
     def _varied(self, wording: str, rng: random.Random) -> str:

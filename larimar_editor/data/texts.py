@@ -26,6 +26,9 @@ def read_sentences(
     lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
     lines = list(dict.fromkeys(line for line in lines if min_chars <= len(line) <= max_chars))
     if not lines:
-        raise ValueError(f"{path} has no line of {min_chars} to {max_chars} characters: it should hold one sentence per line")
+        raise ValueError(
+            f"{path} has no line of {min_chars} to {max_chars} characters: it should hold one sentence per "
+            "line"
+        )
     order = torch.randperm(len(lines), generator=torch.Generator().manual_seed(seed)).tolist()
     return [lines[i] for i in order[:limit]]

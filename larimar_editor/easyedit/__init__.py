@@ -1,1 +1,3 @@
-"""All that knows EasyEdit: finding it, making it importable, registering Larimar, running its other methods."""
+"""All that knows EasyEdit: finding it, making it importable, registering Larimar, running its other
+methods.
+"""

@@ -1,7 +1,7 @@
 """``import easyeditor`` made to work, with "LARIMAR" among its methods, whenever it comes.
 
-``import larimar_editor`` calls `install`, which costs nothing until ``easyeditor`` is imported. Then EasyEdit is looked for
-and made importable, and Larimar is registered with it.
+``import larimar_editor`` calls `install`, which costs nothing until ``easyeditor`` is imported. Then EasyEdit
+is looked for and made importable, and Larimar is registered with it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def _register(source: EasyEditSource) -> None:
 
 
 def install() -> None:
-    """Make ``import easyeditor`` find EasyEdit and register Larimar with it. Calling it again changes nothing."""
+    """Make ``import easyeditor`` find EasyEdit and register Larimar with it. Calling it again changes
+    nothing.
+    """
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     if file := getattr(sys.modules.get("easyeditor"), "__file__", None):

@@ -1,8 +1,8 @@
 """Changes EasyEdit as it is imported, where it could not run otherwise. No file on disk is changed.
 
-The release of 2023 writes ``f"cuda:{device}"`` wherever it moves a tensor, so that it runs on no CPU, and loads every
-Llama tokenizer with the SentencePiece class, which splits byte-level vocabularies wrongly. Both versions score
-generation with a part of NLTK that has to be downloaded.
+The release of 2023 writes ``f"cuda:{device}"`` wherever it moves a tensor, so that it runs on no CPU, and
+loads every Llama tokenizer with the SentencePiece class, which splits byte-level vocabularies wrongly. Both
+versions score generation with a part of NLTK that has to be downloaded.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class LlamaTokenizer(metaclass=_AnyTokenizer):
 class OfflineNltk:
     """NLTK as EasyEdit's fluency score uses it, also where NLTK's sentence model was never downloaded.
 
-    Words are then split without splitting into sentences first, which leaves a full stop inside the text attached to its
-    word.
+    Words are then split without splitting into sentences first, which leaves a full stop inside the text
+    attached to its word.
     """
 
     def __init__(self, nltk):

@@ -43,7 +43,9 @@ def register(source: EasyEditSource) -> None:
 
 
 def _as_in_2023(apply):
-    """The release of 2023 restores only what a method returns, and asks for it with ``keep_original_weight``."""
+    """The release of 2023 restores only what a method returns, and asks for it with
+    ``keep_original_weight``.
+    """
 
     @functools.wraps(apply)
     def apply_to_model(*args, keep_original_weight=False, **kwargs):

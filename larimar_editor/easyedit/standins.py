@@ -1,7 +1,7 @@
 """Empty stand-ins for packages that EasyEdit imports for multimodal editing only.
 
-They exist while EasyEdit is being imported, answer no one else, and never shadow a package that is installed. What
-EasyEdit keeps of them raises a clear error when it is really used.
+They exist while EasyEdit is being imported, answer no one else, and never shadow a package that is installed.
+What EasyEdit keeps of them raises a clear error when it is really used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ RELEASE_2023_SUBPACKAGES = ("easyeditor.trainer.blip2_models",)
 
 
 class _Absent(type):
-    """A class that stands for anything of an absent package: it can be named, inherited and annotated with."""
+    """A class that stands for anything of an absent package: it can be named, inherited and annotated
+    with.
+    """
 
     def __getattr__(cls, name: str):
         if name.startswith("__"):
@@ -32,7 +34,8 @@ class _Absent(type):
         stands_for = next(base.__qualname__ for base in cls.__mro__ if base.__dict__.get("_stands_for"))
         package = stands_for.split(".")[0]
         raise ImportError(
-            f"{stands_for} was used, but {package} is not installed. EasyEdit needs it for multimodal editing only; "
+            f"{stands_for} was used, but {package} is not installed. EasyEdit needs it for multimodal "
+            "editing only; "
             f"install {package} to use that."
         )
 
@@ -56,7 +59,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.roots = roots
 
     def find_spec(self, fullname, path=None, target=None):
-        if any(fullname == root or fullname.startswith(root + ".") for root in self.roots) and _asked_by_easyedit():
+        if (
+            any(fullname == root or fullname.startswith(root + ".") for root in self.roots)
+            and _asked_by_easyedit()
+        ):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         return None
 
@@ -79,9 +85,13 @@ def _asked_by_easyedit() -> bool:
 
 @contextlib.contextmanager
 def stand_ins(extra: tuple[str, ...] = ()) -> Iterator[None]:
-    """Within this block EasyEdit finds stand-ins for those of its multimodal packages that are not installed."""
+    """Within this block EasyEdit finds stand-ins for those of its multimodal packages that are not
+    installed.
+    """
     _settle_other_lookups()
-    absent = tuple(name for name in MULTIMODAL_PACKAGES if importlib.machinery.PathFinder.find_spec(name) is None)
+    absent = tuple(
+        name for name in MULTIMODAL_PACKAGES if importlib.machinery.PathFinder.find_spec(name) is None
+    )
     finder = _Finder(absent + extra)
     sys.meta_path.insert(0, finder)
     try:
@@ -94,7 +104,9 @@ def stand_ins(extra: tuple[str, ...] = ()) -> Iterator[None]:
 
 
 def _settle_other_lookups() -> None:
-    """Let these libraries look for their optional packages now: they remember the answer, and it must be the truth."""
+    """Let these libraries look for their optional packages now: they remember the answer, and it must be the
+    truth.
+    """
     transformers, *_ = map(importlib.import_module, ("transformers", "peft", "sentence_transformers"))
     for name in MULTIMODAL_PACKAGES:
         getattr(transformers.utils, f"is_{name}_available", lambda: None)()

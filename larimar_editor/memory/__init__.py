@@ -1,6 +1,19 @@
 """The paper's algorithm, tensors only: the memory, and how an encoding becomes weights over its rows."""
 
-from larimar_editor.memory.addressing import Reference, gaussian_weights, pseudoinverse_weights, random_reference
+from larimar_editor.memory.addressing import (
+    Reference,
+    gaussian_weights,
+    pseudoinverse_weights,
+    random_reference,
+)
 from larimar_editor.memory.memory import Memory, add_noise, write
 
-__all__ = ["Memory", "Reference", "add_noise", "gaussian_weights", "pseudoinverse_weights", "random_reference", "write"]
+__all__ = [
+    "Memory",
+    "Reference",
+    "add_noise",
+    "gaussian_weights",
+    "pseudoinverse_weights",
+    "random_reference",
+    "write",
+]

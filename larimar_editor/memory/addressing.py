@@ -20,8 +20,8 @@ from torch import Tensor
 Addressing = Literal["gaussian", "pseudoinverse"]
 ADDRESSINGS = ("gaussian", "pseudoinverse")
 
-# Keys are float32: directions of the reference memory that are relatively smaller than this are noise, and would come back
-# as weights of this number's inverse. Nearly equal keys count as one.
+# Keys are float32: directions of the reference memory that are relatively smaller than this are noise, and
+# would come back as weights of this number's inverse. Nearly equal keys count as one.
 _SAME_KEYS = 1e-4
 
 
@@ -74,7 +74,9 @@ def gaussian_weights(Z: Tensor, M_ref: Tensor, alpha: float = 1e-3) -> Tensor:
 
 
 def random_reference(num_rows: int, key_size: int, seed: int = 0, std: float = 1.0) -> Tensor:
-    """``M_ref`` with entries from N(0, std^2), as in the paper's forgetting experiments: ``(K, C)``, float32."""
+    """``M_ref`` with entries from N(0, std^2), as in the paper's forgetting experiments: ``(K, C)``,
+    float32.
+    """
     generator = torch.Generator().manual_seed(seed)
     return std * torch.randn(num_rows, key_size, generator=generator)
 
@@ -86,7 +88,8 @@ class Reference:
     Attributes:
         rows: ``(K, key_size)``, float64; the first ``used`` slots of ``order`` hold keys when it is built
             from prompts.
-        in_use: bool ``(K,)``, on the CPU, so that bookkeeping waits for no GPU; rows that take part in addressing.
+        in_use: bool ``(K,)``, on the CPU, so that bookkeeping waits for no GPU; rows that take part in
+            addressing.
         addressing: "gaussian" or "pseudoinverse".
         alpha: the Gaussian's width, see `gaussian_weights`.
         grows: whether a written key takes a free row (reference memory built from prompts) or the
@@ -109,13 +112,17 @@ class Reference:
         alpha: float = 1e-3,
         device: torch.device | str = "cpu",
     ) -> Reference:
-        """An empty reference memory that each newly written prompt extends by its key, while rows are free."""
+        """An empty reference memory that each newly written prompt extends by its key, while rows are
+        free.
+        """
         rows = torch.zeros(num_rows, key_size, dtype=torch.float64, device=device)
         return cls(rows, torch.zeros(num_rows, dtype=torch.bool), _known(addressing), alpha)
 
     @classmethod
     def fixed(cls, rows: Tensor, addressing: Addressing = "pseudoinverse", alpha: float = 1e-3) -> Reference:
-        """A reference memory that never changes: random, or the trained prior. ``rows`` is ``(K, key_size)``."""
+        """A reference memory that never changes: random, or the trained prior. ``rows`` is ``(K,
+        key_size)``.
+        """
         rows = rows.detach().double()
         in_use = torch.ones(rows.shape[0], dtype=torch.bool)
         return cls(rows, in_use, _known(addressing), alpha, grows=False)._with_pseudoinverse()
@@ -150,7 +157,7 @@ class Reference:
         """With the keys ``(N, key_size)`` placed in free rows, one each.
 
         Keys that are in it already take no second row; once no row is free, later keys share the rows of
-        their neighbours through their weights. Unchanged when the rows are fixed.
+        rows near them through their weights. Unchanged when the rows are fixed.
         """
         if not self.grows:
             return self
@@ -163,18 +170,24 @@ class Reference:
             first = (keys[:, None] == keys).all(dim=2).int().argmax(dim=1)
             # A synchronisation with the device: which keys are new is decided on the host.
             told = torch.stack((known, first), dim=1).tolist()
-            new = [place for place, (is_known, same) in enumerate(told) if not is_known and same == place][: len(free)]
+            new = [place for place, (is_known, same) in enumerate(told) if not is_known and same == place][
+                : len(free)
+            ]
             free = free[: len(new)]
             rows[free.to(rows.device)] = keys[new]
             in_use[free] = True
         return self.with_rows(rows, in_use)
 
     def with_rows(self, rows: Tensor, in_use: Tensor) -> Reference:
-        """The same rule with other rows ``(K, key_size)``, of which ``in_use`` (bool ``(K,)``, on the CPU) take part."""
+        """The same rule with other rows ``(K, key_size)``, of which ``in_use`` (bool ``(K,)``, on the CPU)
+        take part.
+        """
         return replace(self, rows=rows, in_use=in_use)._with_pseudoinverse()
 
     def released(self, unused: Tensor) -> Reference:
-        """Without the rows marked in ``unused`` (bool ``(K,)``, on the CPU), which no written key touches any more."""
+        """Without the rows marked in ``unused`` (bool ``(K,)``, on the CPU), which no written key touches any
+        more.
+        """
         if not self.grows or not bool((unused & self.in_use).any()):
             return self
         return replace(self, in_use=self.in_use & ~unused)._with_pseudoinverse()

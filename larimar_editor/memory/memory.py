@@ -161,8 +161,8 @@ class Memory:
         """Add (alpha = 1) or remove (alpha = -1) pairs; ``M`` stays the least-squares solution.
 
         ``C_i = C_{i-1} + alpha W^T W`` and ``M_i = M_{i-1} + alpha C_i^{-1} W^T (Z - W M_{i-1})``
-        (paper, eq. (mem_update_seq)), with the pseudoinverse where ``C_i`` is singular. Few rows go one by one,
-        O(K^2 + K C) each; a block of more than K / 16 rows is solved at once, O(N K^2 + N K C + K^3).
+        (paper, eq. (mem_update_seq)), with the pseudoinverse where ``C_i`` is singular. Few rows go one by
+        one, O(K^2 + K C) each; a block of more than K / 16 rows is solved at once, O(N K^2 + N K C + K^3).
 
         Raises:
             ValueError: shapes that do not fit, a non-finite number, or another alpha.
@@ -195,7 +195,8 @@ class Memory:
         return replace(self, **zeros, rows_written=0, updates=0)
 
     def refresh(self) -> Memory:
-        """``inverse`` and ``M`` recomputed from ``key_covariance`` and ``moments``, which rounding does not amplify.
+        """``inverse`` and ``M`` recomputed from ``key_covariance`` and ``moments``, which rounding does not
+        amplify.
 
         Rows that no key touches are left out of the decomposition, so that a sparsely used memory is cheap.
         """
@@ -230,7 +231,9 @@ class Memory:
 
     def _check(self, Z: Tensor, W: Tensor) -> tuple[Tensor, Tensor]:
         if Z.ndim != 2 or W.ndim != 2 or Z.shape[0] != W.shape[0]:
-            raise ValueError(f"Z (N, C) and W (N, K) must have the same N, got {tuple(Z.shape)} and {tuple(W.shape)}")
+            raise ValueError(
+                f"Z (N, C) and W (N, K) must have the same N, got {tuple(Z.shape)} and {tuple(W.shape)}"
+            )
         if Z.shape[1] != self.latent_size or W.shape[1] != self.num_rows:
             raise ValueError(
                 f"a memory of K={self.num_rows}, C={self.latent_size} takes Z (N, {self.latent_size}) and "

@@ -16,15 +16,18 @@ from transformers.pytorch_utils import Conv1D
 
 
 class DecoderAdapters(nn.Module):
-    """One set of PEFT's LoRA adapters that is in the decoder only while it is in use; else its modules are those it had.
+    """One set of PEFT's LoRA adapters that is in the decoder only while it is in use; else its modules are
+    those it had.
 
-    Several sets fit on one decoder, and so does a set on a decoder that has adapters of its own. Without gradients, layers
-    with the adapters merged into a copy of their weight are put in: a generated token then costs what the bare decoder's does.
+    Several sets fit on one decoder, and so does a set on a decoder that has adapters of its own. Without
+    gradients, layers with the adapters merged into a copy of their weight are put in: a generated token then
+    costs what the bare decoder's does.
 
     Args:
         decoder: gets a LoRA layer in place of each linear layer that is targeted.
         rank: of the adapters; their scale is 1.
-        targets: last parts of the names of linear layers; all but the output embedding's when None or "all-linear".
+        targets: last parts of the names of linear layers; all but the output embedding's when None or
+            "all-linear".
         merge: whether to keep merged copies, as large as the weights that are targeted.
 
     Attributes:
@@ -34,30 +37,46 @@ class DecoderAdapters(nn.Module):
     """
 
     def __init__(
-        self, decoder: PreTrainedModel, rank: int, targets: str | Sequence[str] | None = None, merge: bool = True
+        self,
+        decoder: PreTrainedModel,
+        rank: int,
+        targets: str | Sequence[str] | None = None,
+        merge: bool = True,
     ) -> None:
         super().__init__()
         foreign: list[Any] = [layer for layer in decoder.modules() if isinstance(layer, LoraLayer)]
         others = {id(layer): _switches(layer) for layer in foreign}
         taken = {name for layer in foreign for name in layer.lora_A}
-        self.name = next(name for name in ("default", *map("larimar_{}".format, range(2, 2 + len(taken)))) if name not in taken)
+        self.name = next(
+            name
+            for name in ("default", *map("larimar_{}".format, range(2, 2 + len(taken))))
+            if name not in taken
+        )
         if targets is None or targets == "all-linear":
             targets = _linear_layers(decoder, LoraLayer)
         transposed = any(isinstance(module, Conv1D) for module in decoder.modules())  # GPT-2's linear layers
         modules = targets if isinstance(targets, str) else list(targets)
         config = LoraConfig(r=rank, lora_alpha=rank, target_modules=modules, fan_in_fan_out=transposed)
-        found = {(id(parent), name): child for parent in decoder.modules() for name, child in parent.named_children()}
-        said = vars(decoder).get("peft_config")
+        result = {
+            (id(parent), name): child
+            for parent in decoder.modules()
+            for name, child in parent.named_children()
+        }
+        peft_config_before = vars(decoder).get("peft_config")
         inject_adapter_in_model(config, decoder, adapter_name=self.name)
         vars(decoder).pop("peft_config", None)
-        if said is not None:
-            decoder.peft_config = said
+        if peft_config_before is not None:
+            decoder.peft_config = peft_config_before
         self.layers: list[Any] = [
             layer for layer in decoder.modules() if isinstance(layer, LoraLayer) and self.name in layer.lora_A
         ]
-        places = {id(child): (parent, name) for parent in decoder.modules() for name, child in parent.named_children()}
+        places = {
+            id(child): (parent, name)
+            for parent in decoder.modules()
+            for name, child in parent.named_children()
+        }
         self._places = [places[id(layer)] for layer in self.layers]
-        self._found = [found[id(parent), name] for parent, name in self._places]
+        self._found = [result[id(parent), name] for parent, name in self._places]
         self.lora_A = nn.ModuleList([layer.lora_A[self.name] for layer in self.layers])
         self.lora_B = nn.ModuleList([layer.lora_B[self.name] for layer in self.layers])
         # Layers that are another's too are switched; those that are ours alone act whenever they are put in.
@@ -68,7 +87,9 @@ class DecoderAdapters(nn.Module):
         bases = [layer.get_base_layer() for layer in self.layers]
         self._parts = list(zip(bases, self.lora_A, self.lora_B))
         # Quantised layers, and those that accelerate moves about, are left to PEFT.
-        self._merge = merge and all(type(base) in (nn.Linear, Conv1D) and not hasattr(base, "_hf_hook") for base in bases)
+        self._merge = merge and all(
+            type(base) in (nn.Linear, Conv1D) and not hasattr(base, "_hf_hook") for base in bases
+        )
         self._merged: list[nn.Module] = list(self.layers)  # until they are needed
         self._stamps: list[tuple] = [()] * len(self.layers)
         self._put(self._found)
@@ -106,7 +127,9 @@ class DecoderAdapters(nn.Module):
             parent._modules[name] = layer
 
     def _up_to_date(self) -> list[nn.Module]:
-        """The merged layers; one is made anew when a weight that it was made from is not the same any more."""
+        """The merged layers; one is made anew when a weight that it was made from is not the same any
+        more.
+        """
         for place, parts in enumerate(self._parts):
             # Past nn.Module's look-ups: this is done for each generated token.
             weights = [part._parameters["weight"] for part in parts]
@@ -116,12 +139,14 @@ class DecoderAdapters(nn.Module):
         return self._merged
 
     def weights(self) -> dict[str, nn.Parameter]:
-        """``INDEX.lora_A`` of shape ``(rank, in)`` and ``INDEX.lora_B`` of shape ``(out, rank)``, by a layer's place."""
-        found = {}
+        """``INDEX.lora_A`` of shape ``(rank, in)`` and ``INDEX.lora_B`` of shape ``(out, rank)``, by a
+        layer's place.
+        """
+        result = {}
         for name, parameter in self.named_parameters():
             part, index, _ = name.split(".")
-            found[f"{index}.{part}"] = parameter
-        return found
+            result[f"{index}.{part}"] = parameter
+        return result
 
 
 @torch.no_grad()
@@ -129,7 +154,9 @@ def _merged_layer(layer: Any, adapter: str) -> nn.Module:
     base = layer.get_base_layer()
     merged = copy.copy(base)
     weight = base.weight.float() + layer.get_delta_weight(adapter).float()
-    merged._parameters = dict(base._parameters) | {"weight": nn.Parameter(weight.to(base.weight.dtype), requires_grad=False)}
+    merged._parameters = dict(base._parameters) | {
+        "weight": nn.Parameter(weight.to(base.weight.dtype), requires_grad=False)
+    }
     return merged
 
 

@@ -11,9 +11,9 @@ from transformers.cache_utils import Cache
 class LarimarCache(Cache):
     """Two caches behind one face.
 
-    ``base`` holds the rows as the decoder alone would have them; ``memory`` holds the rows in scope, with BOS and
-    memory slots in front. Either is None when no row needs it. `get_seq_length` counts text tokens only, which
-    is what `generate` and hand-written loops expect.
+    ``base`` holds the rows as the decoder alone would have them; ``memory`` holds the rows in scope, with BOS
+    and memory slots in front. Either is None when no row needs it. `get_seq_length` counts text tokens only,
+    which is what `generate` and hand-written loops expect.
 
     Args:
         in_scope: bool ``(B,)``, on the CPU.
@@ -52,7 +52,9 @@ class LarimarCache(Cache):
             raise ValueError(f"attention_mask must be (B, T) where a memory is read, got {tuple(mask.shape)}")
         if mask is not None and mask.shape[1] != total:
             if mask.shape[1] != tokens:
-                raise ValueError(f"attention_mask covers {mask.shape[1]} tokens, the cache and the input have {total}")
+                raise ValueError(
+                    f"attention_mask covers {mask.shape[1]} tokens, the cache and the input have {total}"
+                )
             before = self.mask if self.mask is not None else mask.new_ones(batch_size, self.length)
             mask = torch.cat((before, mask), dim=1)
         elif mask is None and self.mask is not None:
@@ -78,9 +80,9 @@ class LarimarCache(Cache):
         for cache in (self.base, self.memory):
             if cache is not None:
                 cache.crop(tokens_to_remove)
-        kept = self.length - abs(tokens_to_remove)
-        self.mask = None if self.mask is None else self.mask[:, :kept]
-        self.length = kept
+        left = self.length - abs(tokens_to_remove)
+        self.mask = None if self.mask is None else self.mask[:, :left]
+        self.length = left
 
     def _select(self, indices: Tensor, operation, given: Tensor) -> None:
         place = self.in_scope.cumsum(0) - 1

@@ -1,4 +1,6 @@
-"""A checkpoint: a folder with ``config.json`` and ``model.safetensors``; the decoder is named in it, not copied."""
+"""A checkpoint: a folder with ``config.json`` and ``model.safetensors``; the decoder is named in it, not
+copied.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def checkpoint_folder(name_or_path: str | Path) -> Path:
-    """The folder of a checkpoint, by its path or, where there is no such folder, by the name of one that ships.
+    """The folder of a checkpoint, by its path or, where there is no such folder, by the name of one that
+    ships.
 
     Raises:
         FileNotFoundError: neither; the message says what a checkpoint has, and what ships.
@@ -32,7 +35,8 @@ def checkpoint_folder(name_or_path: str | Path) -> Path:
         if (folder / CONFIG).exists() and (folder / WEIGHTS).exists():
             return folder
     raise FileNotFoundError(
-        f"{name_or_path} is no Larimar checkpoint: it needs {CONFIG} and {WEIGHTS}. There ships {', '.join(CHECKPOINTS)}."
+        f"{name_or_path} is no Larimar checkpoint: it needs {CONFIG} and {WEIGHTS}. There ships "
+        f"{', '.join(CHECKPOINTS)}."
     )
 
 
@@ -45,11 +49,16 @@ def stored_dtype(folder: Path) -> torch.dtype:
 def save_checkpoint(model: LarimarForCausalLM, folder: Path, dtype: torch.dtype | None = None) -> None:
     """Write both files beside the old ones; when both are on the disk, each takes its place in one step."""
     folder.mkdir(parents=True, exist_ok=True)
-    values = model.config.to_diff_dict() | {"model_type": LarimarConfig.model_type, "architectures": [type(model).__name__]}
+    values = model.config.to_diff_dict() | {
+        "model_type": LarimarConfig.model_type,
+        "architectures": [type(model).__name__],
+    }
     new = {name: folder / f".{name}.{os.getpid()}.new" for name in (WEIGHTS, CONFIG)}
     try:
         new[CONFIG].write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        tensors = {name: value.detach().to("cpu", dtype).contiguous() for name, value in own_weights(model).items()}
+        tensors = {
+            name: value.detach().to("cpu", dtype).contiguous() for name, value in own_weights(model).items()
+        }
         save_file(tensors, new[WEIGHTS], metadata={"format": "pt"})
         for name, path in new.items():
             flush(path)
@@ -62,7 +71,9 @@ def save_checkpoint(model: LarimarForCausalLM, folder: Path, dtype: torch.dtype 
 
 def own_weights(model: LarimarForCausalLM) -> dict[str, Tensor]:
     """What a checkpoint holds of the model, by name."""
-    own: dict[str, Tensor] = {f"projection.{name}": value for name, value in model.projection.named_parameters()}
+    own: dict[str, Tensor] = {
+        f"projection.{name}": value for name, value in model.projection.named_parameters()
+    }
     if model.analysis is not model.projection:
         own |= {f"analysis.{name}": value for name, value in model.analysis.named_parameters()}
     if isinstance(model.latent_encoder, nn.Module):
@@ -90,17 +101,25 @@ def load_weights(model: LarimarForCausalLM, folder: Path) -> None:
     model.prior = tensors.pop("prior", None)
     scope = [name for name in tensors if name.startswith("scope.")]
     model.detectors.weights = {name.removeprefix("scope."): tensors.pop(name) for name in scope}
-    own = {name: value for name, value in own_weights(model).items() if name != "prior" and not name.startswith("scope.")}
+    own = {
+        name: value
+        for name, value in own_weights(model).items()
+        if name != "prior" and not name.startswith("scope.")
+    }
     if own.keys() != tensors.keys():
         raise ValueError(
-            f"the checkpoint {path} is damaged or of another kind: its weights differ in {sorted(own.keys() ^ tensors.keys())}"
+            f"the checkpoint {path} is damaged or of another kind: its weights differ in "
+            f"{sorted(own.keys() ^ tensors.keys())}"
         )
     for name, value in own.items():
         if value.shape != tensors[name].shape:
             raise ValueError(
-                f"the checkpoint {path} has {name} of shape {tuple(tensors[name].shape)}, expected {tuple(value.shape)}"
+                f"the checkpoint {path} has {name} of shape {tuple(tensors[name].shape)}, expected "
+                f"{tuple(value.shape)}"
             )
         if name.startswith("decoder."):
-            value.data = tensors[name].to(value)  # the decoder may be another's, who gets its weights back if this fails
+            value.data = tensors[name].to(
+                value
+            )  # the decoder may be another's, who gets its weights back if this fails
         else:
             value.data.copy_(tensors[name])

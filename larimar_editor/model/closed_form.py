@@ -1,8 +1,8 @@
 """A Larimar for any causal decoder, in closed form: no gradient, no training run.
 
-The latent is the decoder's own key/value states of a text's last tokens, through a PCA over generic sentences; its
-transpose, with the mean as bias, is ``W_M``. Each layer's keys and values are scaled to unit variance first, so
-that no layer is fitted at the cost of another.
+The latent is the decoder's own key/value states of a text's last tokens, through a PCA over generic
+sentences; its transpose, with the mean as bias, is ``W_M``. Each layer's keys and values are scaled to unit
+variance first, so that no layer is fitted at the cost of another.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def fit(
         name: what the checkpoint calls its base model.
         code_size: C / P, numbers per memory slot.
         memory_slots: P, last tokens of a fact that are kept.
-        key_gain, value_gain: see `LarimarSettings`; the defaults were chosen on SmolLM2-135M with the project's own edits.
+        key_gain, value_gain: see `LarimarSettings`; the defaults were chosen on SmolLM2-135M with the
+            project's own edits.
         batch_size: sentences per decoder pass.
         seed: of the randomised PCA.
         progress: whether to show a progress bar.
@@ -59,9 +60,11 @@ def fit(
     states = DecoderStates(decoder, tokenizer)
     code_size = min(code_size, states.shape.size)
     if len(sentences) * memory_slots < code_size:
-        raise ValueError(f"{len(sentences)} sentences of {memory_slots} tokens are too few for {code_size} components")
+        raise ValueError(
+            f"{len(sentences)} sentences of {memory_slots} tokens are too few for {code_size} components"
+        )
     rows = _collect(states, sentences, memory_slots, batch_size, progress)
-    mean, scale, basis, kept = principal_components(rows, states.shape.layers * 2, code_size, seed)
+    mean, scale, basis, explained = principal_components(rows, states.shape.layers * 2, code_size, seed)
     config = LarimarConfig(
         base_model_name_or_path=name,
         decoder_signature=signature(decoder, states.shape),
@@ -72,19 +75,25 @@ def fit(
         **settings,
     )
     model = LarimarForCausalLM(config, decoder, tokenizer, sentence_encoder)
-    for parameter, value in ((model.projection.mean, mean), (model.projection.scale, scale), (model.projection.basis, basis)):
+    for parameter, value in (
+        (model.projection.mean, mean),
+        (model.projection.scale, scale),
+        (model.projection.basis, basis),
+    ):
         parameter.data.copy_(value)
     sample = model.latent_encoder.encode(list(sentences[: min(len(sentences), 64)]))
     config.latent_norm = float(sample.norm(dim=1).mean())
-    config.explained_variance = round(kept, 4)
+    config.explained_variance = round(explained, 4)
     return model
 
 
-def principal_components(rows: Tensor, groups: int, count: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor, float]:
+def principal_components(
+    rows: Tensor, groups: int, count: int, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor, float]:
     """Mean, scale, orthonormal basis and share of variance kept, of states ``(n, groups * m)``.
 
-    ``scale`` is one number per group of ``m`` columns, the root mean square of what is left without the mean, repeated
-    for each of its columns. ``basis`` is ``(groups * m, count)``, of ``(rows - mean) / scale``.
+    ``scale`` is one number per group of ``m`` columns, the root mean square of what is left without the mean,
+    repeated for each of its columns. ``basis`` is ``(groups * m, count)``, of ``(rows - mean) / scale``.
     """
     mean = rows.mean(dim=0)
     rows = rows - mean
@@ -94,11 +103,13 @@ def principal_components(rows: Tensor, groups: int, count: int, seed: int = 0) -
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         _, singular, basis = torch.svd_lowrank(rows, q=min(count + 16, *rows.shape), niter=2)
-    kept = float(singular[:count].square().sum() / rows.square().sum())
-    return mean, scale, basis[:, :count], kept
+    explained = float(singular[:count].square().sum() / rows.square().sum())
+    return mean, scale, basis[:, :count], explained
 
 
-def _collect(states: DecoderStates, sentences: Sequence[str], slots: int, batch_size: int, progress: bool) -> Tensor:
+def _collect(
+    states: DecoderStates, sentences: Sequence[str], slots: int, batch_size: int, progress: bool
+) -> Tensor:
     by_length = sorted(sentences, key=len)
     rows = torch.empty(len(by_length) * slots, states.shape.size)
     done = 0

@@ -31,10 +31,13 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
             setattr(self, name, values.pop(name, each.default))
         if self.encoder_type == "decoder-states":
             if self.latent_size % self.memory_slots:
-                raise ValueError(f"latent_size {self.latent_size} is not a multiple of memory_slots {self.memory_slots}")
+                raise ValueError(
+                    f"latent_size {self.latent_size} is not a multiple of memory_slots {self.memory_slots}"
+                )
             if self.decoder_mode == "full":
                 raise ValueError(
-                    "decoder_mode: full needs encoder_type: transformer; the decoder's own states would change as it is trained"
+                    "decoder_mode: full needs encoder_type: transformer; the decoder's own states would "
+                    "change as it is trained"
                 )
         super().__init__(**values)
 
@@ -43,7 +46,9 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
             check_one(LarimarSettings, name, value)
             changed = name in vars(self) and vars(self)[name] != value
             if changed and vars(self).get("_fixed") and not _SETTINGS[name].metadata.get("live"):
-                raise AttributeError(f"{name} is fixed once the model is made; give it to from_pretrained: {name}={value!r}")
+                raise AttributeError(
+                    f"{name} is fixed once the model is made; give it to from_pretrained: {name}={value!r}"
+                )
         super().__setattr__(name, value)
 
     def changed(self, **settings: Any) -> LarimarConfig:

@@ -1,9 +1,9 @@
 """From text to a latent of size C: one interface, two kinds.
 
 `DecoderStateEncoder` needs no training: the frozen decoder's own key/value states of the text's last
-tokens through a PCA. `TransformerEncoder` is the paper's kind, any Hugging Face encoder with a pooled and projected
-output. `KeyValueProjection` is the way back, the paper's ``W_M``: from a latent to one key/value pair per layer
-and memory slot.
+tokens through a PCA. `TransformerEncoder` is the paper's kind, any Hugging Face encoder with a pooled and
+projected output. `KeyValueProjection` is the way back, the paper's ``W_M``: from a latent to one key/value
+pair per layer and memory slot.
 """
 
 from __future__ import annotations
@@ -44,13 +44,21 @@ class LatentEncoder(Protocol):
 class KeyValueProjection(nn.Module):
     """``W_M``: latents ``(B, C)`` to the states of P memory slots ``(B, P, L, 2, H, D)``, float32.
 
-    The latent is P codes of size C / P, and every slot goes through the same linear map, so that its size does not
-    grow with P. With one slot it is the paper's linear projection.
-    ``mean + gain * scale * (basis @ code)``: ``basis`` ``(L*2*H*D, C/P)``, ``scale`` and ``mean`` ``(L*2*H*D,)``, and one gain
-    for all keys and one for all values. Stretched keys draw attention to the memory slots.
+    The latent is P codes of size C / P, and every slot goes through the same linear map, so that its size
+    does not grow with P. With one slot it is the paper's linear projection.
+    ``mean + gain * scale * (basis @ code)``: ``basis`` ``(L*2*H*D, C/P)``, ``scale`` and ``mean``
+    ``(L*2*H*D,)``, and one gain for all keys and one for all values. Stretched keys draw attention to the
+    memory slots.
     """
 
-    def __init__(self, shape: tuple[int, ...], code_size: int, slots: int, key_gain: float = 1.0, value_gain: float = 1.0):
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        code_size: int,
+        slots: int,
+        key_gain: float = 1.0,
+        value_gain: float = 1.0,
+    ):
         super().__init__()
         size = shape[0] * shape[1] * shape[2] * shape[3]
         self.shape, self.slots = tuple(shape), slots
@@ -105,7 +113,8 @@ class DecoderStateEncoder:
 
 
 class TransformerEncoder(nn.Module):
-    """A Hugging Face encoder, its last hidden states pooled by learned queries and projected to C (paper: BERT-large).
+    """A Hugging Face encoder, its last hidden states pooled by learned queries and projected to C (paper:
+    BERT-large).
 
     Args:
         name_or_path: Hugging Face name or folder.
@@ -131,7 +140,9 @@ class TransformerEncoder(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Token ids and mask ``(N, T)`` to latents ``(N, C)``, with gradients."""
         hidden = self.network(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        scores = (hidden @ self.queries.T / hidden.shape[-1] ** 0.5).masked_fill(attention_mask[..., None] == 0, -torch.inf)
+        scores = (hidden @ self.queries.T / hidden.shape[-1] ** 0.5).masked_fill(
+            attention_mask[..., None] == 0, -torch.inf
+        )
         pooled = torch.einsum("ntq,nth->nqh", scores.softmax(dim=1), hidden)
         return self.output(pooled.flatten(1))
 
@@ -155,11 +166,15 @@ class TransformerEncoder(nn.Module):
 
     def with_gradients(self, texts: Sequence[str]) -> Tensor:
         """As `encode`, with gradients and without its checks."""
-        tokens = self.tokenizer(list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt")
+        tokens = self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
+        )
         return self(**{name: tokens[name].to(self.device) for name in ("input_ids", "attention_mask")})
 
 
-def build_encoder(config: LarimarConfig, states: DecoderStates, analysis: KeyValueProjection) -> LatentEncoder:
+def build_encoder(
+    config: LarimarConfig, states: DecoderStates, analysis: KeyValueProjection
+) -> LatentEncoder:
     """The encoder that ``config`` names.
 
     Raises:
@@ -169,4 +184,6 @@ def build_encoder(config: LarimarConfig, states: DecoderStates, analysis: KeyVal
         return DecoderStateEncoder(states, analysis)
     if not config.encoder_name_or_path:
         raise ValueError("encoder_name_or_path must name the encoder when encoder_type is 'transformer'")
-    return TransformerEncoder(resolve(config.encoder_name_or_path), config.latent_size, config.encoder_max_length)
+    return TransformerEncoder(
+        resolve(config.encoder_name_or_path), config.latent_size, config.encoder_max_length
+    )

@@ -32,8 +32,9 @@ from larimar_editor.utils.text import sentences
 class EpisodicMemory:
     """What a person does with an edited model: write, forget, undo, look, save.
 
-    A base class of the model, which puts together what encodes (`queries`), what decides scope (`detectors`) and what owns the
-    edited state (`history`). Several threads may read and edit: each read is of one edited state, before or after an edit.
+    A base class of the model, which puts together what encodes (`queries`), what decides scope (`detectors`)
+    and what owns the edited state (`history`). Several threads may read and edit: each read is of one edited
+    state, before or after an edit.
 
     Attributes:
         config: memory size, addressing, scope; see `LarimarSettings`.
@@ -51,13 +52,14 @@ class EpisodicMemory:
     _lock: Lock
     _history: History | None
 
-    # --- editing ----------------------------------------------------------------------------------------------------
+    # --- editing
+    # ----------------------------------------------------------------------------------------------------
 
     def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
         """Write facts in one shot (paper, eq. (mem_update_seq), alpha = 1).
 
-        A prompt that is written already gets the new target, the old one being forgotten first. Writing a fact again
-        changes nothing.
+        A prompt that is written already gets the new target, the old one being forgotten first. Writing a
+        fact again changes nothing.
 
         Args:
             requests: mappings with ``prompt`` and ``target_new``, or facts.
@@ -66,14 +68,17 @@ class EpisodicMemory:
             the facts as they are stored.
 
         Raises:
-            ValueError: bad requests (see `larimar_editor.state.facts.facts_from`), or an encoding that is not finite.
+            ValueError: bad requests (see `larimar_editor.state.facts.facts_from`), or an encoding that is not
+                finite.
             OSError: the journal, if one is open, could not be written.
             Whatever is raised, nothing is written.
         """
         facts = facts_from(requests)
         with self._lock:
             state = self.edited_state
-            new = [fact for fact in facts if (known := state.store.find(fact)) is None or not known.says(fact)]
+            new = [
+                fact for fact in facts if (known := state.store.find(fact)) is None or not known.says(fact)
+            ]
             if new:
                 operation = self._encoded(new)
                 state = operation.applied_to(state)
@@ -90,7 +95,11 @@ class EpisodicMemory:
             if detector is None:
                 scope = torch.zeros(len(prompts), 0, device=self.queries.device)
             else:
-                scope = keys if self._keys_are_scope_embeddings else detector.embed(prompts).to(self.queries.device)
+                scope = (
+                    keys
+                    if self._keys_are_scope_embeddings
+                    else detector.embed(prompts).to(self.queries.device)
+                )
             return Write(tuple(facts), values, keys, scope, time.time())
 
     def forget(self, *facts: Fact | str | int) -> None:
@@ -117,7 +126,8 @@ class EpisodicMemory:
         with self._lock:
             self.history.undo()
 
-    # --- looking ----------------------------------------------------------------------------------------------------
+    # --- looking
+    # ----------------------------------------------------------------------------------------------------
 
     def facts(self) -> list[Fact]:
         """What is written, oldest first."""
@@ -164,9 +174,13 @@ class EpisodicMemory:
         """Which prompts are in scope, bool ``(N,)`` on the CPU, and the keys of those that are."""
         detector = self.detectors.current
         if detector is None:
-            return torch.ones(len(prompts), dtype=torch.bool), self.memory_keys([sentences(prompt)[-1] for prompt in prompts])
+            return torch.ones(len(prompts), dtype=torch.bool), self.memory_keys(
+                [sentences(prompt)[-1] for prompt in prompts]
+            )
         twice = self.config.scope == "internal" and self.config.key_encoding == "latent"
-        with self.queries.one_pass([part for prompt in prompts for part in sentences(prompt)] if twice else ()):
+        with self.queries.one_pass(
+            [part for prompt in prompts for part in sentences(prompt)] if twice else ()
+        ):
             decision = self.scope_of(prompts)
             chosen = torch.nonzero(decision.in_scope).flatten().tolist()
             if not chosen or self._keys_are_scope_embeddings:
@@ -185,31 +199,39 @@ class EpisodicMemory:
 
     def _lookup(self, detector: ScopeDetector, store: FactStore) -> Lookup:
         if not len(store):
-            return exact(detector.similarity, torch.zeros(0, detector.embedding_size, device=self.queries.device))
+            return exact(
+                detector.similarity, torch.zeros(0, detector.embedding_size, device=self.queries.device)
+            )
         rows = store.column("scope")
         if rows.shape[1] != detector.embedding_size:
             raise ValueError(
-                f"the facts were written for another scope detector than scope: {self.config.scope}, with embeddings of size "
-                f"{rows.shape[1]} in place of {detector.embedding_size}: write them again, or put config.scope back"
+                f"the facts were written for another scope detector than scope: {self.config.scope}, with "
+                "embeddings of size "
+                f"{rows.shape[1]} in place of {detector.embedding_size}: write them again, or put "
+                "config.scope back"
             )
         if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
             return indexed(store.index("scope", GraphIndex), detector.similarity, rows, store.alive)
         return exact(detector.similarity, rows, store.alive)
 
     def learn_metric(self, facts: Sequence[Mapping], progress: bool = True) -> None:
-        """Learn the map after the external detector's encoder (`larimar_editor.scope.learning`), in place of the one there is.
+        """Learn the map after the external detector's encoder (`larimar_editor.scope.learning`), in place of
+        the one there is.
 
         Raises:
             ValueError: while facts are written, whose embeddings are without it.
         """
         if not self.is_empty():
-            raise ValueError("the scope detector's map can be learned only while nothing is written; call reset() first")
+            raise ValueError(
+                "the scope detector's map can be learned only while nothing is written; call reset() first"
+            )
         others = {name: value for name, value in self.detectors.weights.items() if name != "metric"}
         self.detectors.weights = others
         metric = train_metric(self.detectors.embed, facts, progress=progress)
         self.detectors.weights = others | {"metric": metric.cpu()}
 
-    # --- the edited state -------------------------------------------------------------------------------------------
+    # --- the edited state
+    # -------------------------------------------------------------------------------------------
 
     @property
     def history(self) -> History:
@@ -250,7 +272,8 @@ class EpisodicMemory:
     def open_journal(self, folder: str | Path) -> None:
         """Load what is in ``folder``, and from now on keep every edit there before it takes effect.
 
-        For a service: an edit that was reported as done is there again after a crash. See `History.open_journal`.
+        For a service: an edit that was reported as done is there again after a crash. See
+            `History.open_journal`.
         """
         with self._lock:
             self.history.open_journal(folder, self.origin)
@@ -269,18 +292,30 @@ class EpisodicMemory:
 
     def _empty_state(self) -> EditedState:
         config, device = self.config, self.queries.device
-        size = self.detectors.external.embedding_size if config.key_encoding == "scope" else config.latent_size
+        size = (
+            self.detectors.external.embedding_size if config.key_encoding == "scope" else config.latent_size
+        )
         if config.reference == "prompts":
-            reference = Reference.from_prompts(config.memory_rows, size, config.addressing, config.addressing_alpha, device)
+            reference = Reference.from_prompts(
+                config.memory_rows, size, config.addressing, config.addressing_alpha, device
+            )
         else:
-            rows = random_reference(config.memory_rows, size) if config.reference == "random" else self._prior_rows(size)
+            rows = (
+                random_reference(config.memory_rows, size)
+                if config.reference == "random"
+                else self._prior_rows(size)
+            )
             reference = Reference.fixed(rows.to(device), config.addressing, config.addressing_alpha)
-        return EditedState(Memory.empty(config.memory_rows, config.latent_size, device=device), reference, FactStore())
+        return EditedState(
+            Memory.empty(config.memory_rows, config.latent_size, device=device), reference, FactStore()
+        )
 
     def _prior_rows(self, size: int) -> Tensor:
         if self.prior is None or self.prior.shape != (self.config.memory_rows, size):
             raise ValueError(
-                f"reference: prior needs a trained prior memory of shape {(self.config.memory_rows, size)}; the checkpoint has "
-                f"{None if self.prior is None else tuple(self.prior.shape)}. Use reference: prompts or random."
+                "reference: prior needs a trained prior memory of shape "
+                f"{(self.config.memory_rows, size)}; the checkpoint has "
+                f"{None if self.prior is None else tuple(self.prior.shape)}. Use reference: prompts or "
+                "random."
             )
         return self.prior

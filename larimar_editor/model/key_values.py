@@ -40,13 +40,17 @@ class StateShape:
 
 
 def signature(decoder: PreTrainedModel, shape: StateShape | None = None) -> dict:
-    """What makes two decoders interchangeable for a checkpoint: type, layers, heads, head size, vocabulary."""
+    """What makes two decoders interchangeable for a checkpoint: type, layers, heads, head size,
+    vocabulary.
+    """
     shape = shape or StateShape.of(decoder)
     return {"model_type": decoder.config.model_type, "vocab_size": decoder.config.vocab_size} | asdict(shape)
 
 
 def check_signature(expected: dict | None, decoder: PreTrainedModel, checkpoint: object) -> None:
-    """Raises ValueError when ``checkpoint`` was made for a decoder of another signature, with what differs."""
+    """Raises ValueError when ``checkpoint`` was made for a decoder of another signature, with what
+    differs.
+    """
     actual = signature(decoder) if expected else {}
     differing = [
         f"{key} {want} in the checkpoint, {actual.get(key)} in the decoder"
@@ -92,12 +96,19 @@ class DecoderStates:
         for text, ids in zip(texts, rows, strict=True):
             if not ids:
                 raise ValueError(f"nothing to encode in {text!r}")
-        rows = [[self.bos_token_id, *cut_to(ids, self.max_length, text, self.tokenizer)] for text, ids in zip(texts, rows)]
+        rows = [
+            [self.bos_token_id, *cut_to(ids, self.max_length, text, self.tokenizer)]
+            for text, ids in zip(texts, rows)
+        ]
         # Texts of like length share a pass, so that little of it is padding and its cache stays small.
         order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
         parts = [order[start : start + _TEXTS_PER_PASS] for start in range(0, len(order), _TEXTS_PER_PASS)]
-        found = torch.cat([self._last_of([rows[place] for place in part], count) for part in parts])
-        return found if len(parts) == 1 and order == sorted(order) else found[torch.tensor(order).argsort().to(found.device)]
+        result = torch.cat([self._last_of([rows[place] for place in part], count) for part in parts])
+        return (
+            result
+            if len(parts) == 1 and order == sorted(order)
+            else result[torch.tensor(order).argsort().to(result.device)]
+        )
 
     def _last_of(self, rows: Sequence[list[int]], count: int) -> Tensor:
         device = next(self.decoder.parameters()).device
@@ -105,7 +116,11 @@ class DecoderStates:
         pad = self.bos_token_id
         ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows], device=device)
         lengths = torch.tensor([len(row) for row in rows], device=device)
-        mask = None if len(set(map(len, rows))) == 1 else (torch.arange(longest, device=device) < lengths[:, None]).long()
+        mask = (
+            None
+            if len(set(map(len, rows))) == 1
+            else (torch.arange(longest, device=device) < lengths[:, None]).long()
+        )
         cache = _run(self.decoder, ids, mask)
         wanted = (lengths[:, None] - count + torch.arange(count, device=device)).clamp_min(1)
         layers = []
@@ -122,7 +137,9 @@ class DecoderStates:
         cache = _run(self.decoder, torch.tensor([[self.bos_token_id]], device=device), None)
         at = torch.zeros(1, 1, device=device)
         states = map(cached, cache.layers)
-        pairs = [torch.stack((self.positions.remove(keys.float(), at), values.float())) for keys, values in states]
+        pairs = [
+            torch.stack((self.positions.remove(keys.float(), at), values.float())) for keys, values in states
+        ]
         return torch.stack([pair[:, 0, :, 0].to(device) for pair in pairs])
 
     def cache(self, states: Tensor, positions: Tensor, dtype: torch.dtype) -> DynamicCache:
@@ -131,7 +148,9 @@ class DecoderStates:
         devices = _layer_devices(self.decoder, self.shape.layers)
         for index, device in enumerate(devices):
             keys, values = states[:, :, index].to(device).permute(2, 0, 3, 1, 4)
-            cache.update(self.positions.apply(keys, positions[None].to(device)).to(dtype), values.to(dtype), index)
+            cache.update(
+                self.positions.apply(keys, positions[None].to(device)).to(dtype), values.to(dtype), index
+            )
         return cache
 
 
@@ -143,7 +162,9 @@ def cached(layer: object) -> tuple[Tensor, Tensor]:
     """
     keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
     if not isinstance(keys, Tensor) or not isinstance(values, Tensor):
-        raise TypeError(f"Larimar needs a decoder whose layers cache keys and values, not {type(layer).__name__}")
+        raise TypeError(
+            f"Larimar needs a decoder whose layers cache keys and values, not {type(layer).__name__}"
+        )
     return keys, values
 
 
@@ -167,7 +188,9 @@ def _layer_devices(decoder: PreTrainedModel, count: int) -> list[torch.device]:
 
 
 def _device_at_work(layer: nn.Module) -> torch.device:
-    """Where a layer computes. Weights that accelerate keeps elsewhere until they are needed are on "meta" meanwhile."""
+    """Where a layer computes. Weights that accelerate keeps elsewhere until they are needed are on "meta"
+    meanwhile.
+    """
     device = next(layer.parameters()).device
     if device.type != "meta":
         return device

@@ -42,7 +42,9 @@ from larimar_editor.utils.locks import decoder_lock
 
 @dataclass
 class _Generation:
-    """What a generation has read so far, by prompts: it is of one edited state, and of one sample of reading weights."""
+    """What a generation has read so far, by prompts: it is of one edited state, and of one sample of reading
+    weights.
+    """
 
     model: LarimarForCausalLM
     empty: bool
@@ -54,7 +56,9 @@ _GENERATION: ContextVar[_Generation | None] = ContextVar("larimar_generation", d
 
 @dataclass(frozen=True)
 class _Batch:
-    """What a decoder is given: ids ``(B, T)`` or embeddings ``(B, T, H)``, mask and positions ``(B, T)`` or None."""
+    """What a decoder is given: ids ``(B, T)`` or embeddings ``(B, T, H)``, mask and positions ``(B, T)`` or
+    None.
+    """
 
     given: Tensor
     are_ids: bool
@@ -78,8 +82,9 @@ class _Batch:
 class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
     """Larimar over a causal decoder (paper, figure "Architecture").
 
-    A prompt that the scope detector takes for one of the written facts is decoded with the memory's readout as past key
-    values; any other prompt gets exactly the decoder's own logits. The decoder's weights never change.
+    A prompt that the scope detector takes for one of the written facts is decoded with the memory's readout
+    as past key values; any other prompt gets exactly the decoder's own logits. The decoder's weights never
+    change.
 
     Build one with `from_pretrained`, or with ``decoder=`` from a decoder that is loaded already.
 
@@ -87,7 +92,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         config: `LarimarConfig`; from now on only its settings that act at once can be changed.
         decoder: Hugging Face causal language model.
         tokenizer: the decoder's.
-        sentence_encoder: the external scope detector's, where it is loaded already; it may serve several models.
+        sentence_encoder: the external scope detector's, where it is loaded already; it may serve several
+            models.
     """
 
     config: LarimarConfig
@@ -112,11 +118,19 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         for name in ("vocab_size", "hidden_size", "bos_token_id", "eos_token_id", "pad_token_id"):
             setattr(config, name, getattr(decoder.config, name, None))
         lora = config.decoder_mode == "lora"
-        self.adapters = DecoderAdapters(decoder, config.lora_rank, config.lora_targets, config.merge_adapters) if lora else None
+        self.adapters = (
+            DecoderAdapters(decoder, config.lora_rank, config.lora_targets, config.merge_adapters)
+            if lora
+            else None
+        )
         self.states = DecoderStates(decoder, tokenizer, config.encoder_max_length)
         shape = (self.states.shape.layers, 2, self.states.shape.heads, self.states.shape.head_size)
         self.projection = KeyValueProjection(
-            shape, config.latent_size // config.memory_slots, config.memory_slots, config.key_gain, config.value_gain
+            shape,
+            config.latent_size // config.memory_slots,
+            config.memory_slots,
+            config.key_gain,
+            config.value_gain,
         )
         self.projection.to(decoder.device)
         # What makes the latent; W_M itself until training moves W_M away from it.
@@ -134,7 +148,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         config.fix()
         self.eval()
 
-    # --- loading and saving -------------------------------------------------------------------------------------
+    # --- loading and saving
+    # -------------------------------------------------------------------------------------
 
     @classmethod
     def from_pretrained(  # type: ignore[override]
@@ -152,15 +167,16 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """Load a checkpoint.
 
         Args:
-            pretrained_model_name_or_path: folder with ``config.json`` and ``model.safetensors``, or the name of a checkpoint that
-                ships, such as ``smollm2-135m``.
-            decoder: an instance of the checkpoint's base model that is loaded already; else it is loaded by the name in
-                the configuration.
+            pretrained_model_name_or_path: folder with ``config.json`` and ``model.safetensors``, or the name
+                of a checkpoint that ships, such as ``smollm2-135m``.
+            decoder: an instance of the checkpoint's base model that is loaded already; else it is loaded by
+                the name in the configuration.
             tokenizer: the decoder's; loaded when None.
             config: replaces the folder's.
             sentence_encoder: the external scope detector's, where it is loaded already.
             dtype, device_map: passed to the decoder's loader.
-            overrides: settings of `LarimarSettings` to change; what is none of them goes to the decoder's loader.
+            overrides: settings of `LarimarSettings` to change; what is none of them goes to the decoder's
+                loader.
 
         Raises:
             FileNotFoundError: no checkpoint there.
@@ -169,11 +185,15 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         folder = checkpoint_folder(pretrained_model_name_or_path)
         dtype = overrides.pop("torch_dtype", None) if dtype is None else dtype
         config = LarimarConfig.from_pretrained(folder) if config is None else config
-        config = config.changed(**{name: overrides.pop(name) for name in LarimarConfig.settings() & overrides.keys()})
+        config = config.changed(
+            **{name: overrides.pop(name) for name in LarimarConfig.settings() & overrides.keys()}
+        )
         if decoder is None:
             name = resolve(config.base_model_name_or_path)
             options = {key: value for key, value in overrides.items() if not key.startswith("_")}
-            decoder = AutoModelForCausalLM.from_pretrained(name, dtype=dtype or "auto", device_map=device_map, **options)
+            decoder = AutoModelForCausalLM.from_pretrained(
+                name, dtype=dtype or "auto", device_map=device_map, **options
+            )
         if tokenizer is None:
             tokenizer = AutoTokenizer.from_pretrained(decoder.name_or_path)
         check_signature(config.decoder_signature, decoder, folder)
@@ -195,7 +215,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             is_main_process: False writes nothing, as in transformers.
 
         Raises:
-            TypeError: any other argument of transformers' ``save_pretrained``: there is nothing here that it could do.
+            TypeError: any other argument of transformers' ``save_pretrained``: there is nothing here that it
+                could do.
             OSError: it could not be written; what was there is still there.
         """
         if is_main_process:
@@ -205,13 +226,14 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """Within this context the decoder's adapters act, if it has any; `forward` sees to it by itself."""
         return contextlib.nullcontext() if self.adapters is None else self.adapters.at_work()
 
-    # --- reading ----------------------------------------------------------------------------------------------------
+    # --- reading
+    # ----------------------------------------------------------------------------------------------------
 
     def _reading(self, count: int, *inputs) -> Reading:
         """What the memory says to a batch of ``count`` rows; ``inputs`` as for `prompts_of`.
 
-        It is read once in a generation, and once for calls in a row that ask the same, as decoding without a cache does. With
-        sampled reading weights every call outside a generation reads anew.
+        It is read once in a generation, and once for calls in a row that ask the same, as decoding without a
+        cache does. With sampled reading weights every call outside a generation reads anew.
         """
         generation = _GENERATION.get()
         if generation is not None and generation.model is not self:
@@ -244,7 +266,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutputWithPast:
         """As the decoder's forward, with the memory in front of the rows that are in scope.
 
-        The query is the prompt alone: what `announced_prompts` says, else the first ``prompt_lengths`` columns of each
+        The query is the prompt alone: what `announced_prompts` says, else the first ``prompt_lengths``
+            columns of each
         row (padding counted), else the columns whose ``labels`` are -100, else the whole input.
 
         Args:
@@ -255,8 +278,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             labels: ``(B, T)``, as the decoder's.
             prompt_lengths: ``(B,)`` int, columns of ``input_ids`` that are the prompt.
             reading: readouts of these rows, in place of reading the memory.
-            logits_to_keep: logits of the last so many positions only, or of these; 0 keeps all. A decoder that knows no such
-                thing keeps all.
+            logits_to_keep: logits of the last so many positions only, or of these; 0 keeps all. A decoder
+                that knows no such thing keeps all.
 
         Returns:
             logits ``(B, T, vocabulary)``; rows out of scope are the decoder's own, to the bit.
@@ -269,21 +292,29 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             raise ValueError("forward needs input_ids or inputs_embeds")
         if self.decoder._supports_logits_to_keep():  # type: ignore[operator]
             kwargs["logits_to_keep"] = logits_to_keep
-        kwargs["use_cache"] = getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
+        kwargs["use_cache"] = (
+            getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
+        )
         batch = _Batch(given, input_ids is not None, attention_mask, position_ids)
         with decoder_lock(self.decoder):
             cache = past_key_values
             if not isinstance(cache, LarimarCache):
                 if cache is not None and cache.get_seq_length():
-                    raise ValueError("past_key_values is not this model's: its rows were read without the memory")
+                    raise ValueError(
+                        "past_key_values is not this model's: its rows were read without the memory"
+                    )
                 if reading is None:
                     reading = self._reading(given.shape[0], input_ids, attention_mask, prompt_lengths, labels)
                 memory = self.memory_cache(reading.latents) if bool(reading.in_scope.any()) else None
                 cache = LarimarCache(reading.in_scope, None, memory)
             return self._decode(batch, cache, labels, kwargs)
 
-    def _decode(self, batch: _Batch, cache: LarimarCache, labels: Tensor | None, kwargs: dict) -> CausalLMOutputWithPast:
-        """Rows out of scope by the decoder as it is, on all rows and so to the bit; rows in scope with the memory in front."""
+    def _decode(
+        self, batch: _Batch, cache: LarimarCache, labels: Tensor | None, kwargs: dict
+    ) -> CausalLMOutputWithPast:
+        """Rows out of scope by the decoder as it is, on all rows and so to the bit; rows in scope with the
+        memory in front.
+        """
         inside, use_cache = cache.in_scope, kwargs["use_cache"]
         needs_base, needs_memory = not bool(inside.all()), bool(inside.any())
         base = None
@@ -291,17 +322,27 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             own_labels = None if needs_memory else labels
             base = self.decoder(**batch.inputs(), past_key_values=cache.base, labels=own_labels, **kwargs)
             cache.base = base.past_key_values
-        mask = cache.grow(batch.given.shape[1], batch.attention_mask if needs_memory else None, batch.given.shape[0])
+        mask = cache.grow(
+            batch.given.shape[1], batch.attention_mask if needs_memory else None, batch.given.shape[0]
+        )
         if base is not None and not needs_memory:
             base.past_key_values = cache if use_cache else None
             return base
         rows = torch.nonzero(inside).flatten().to(batch.given.device)
         assert cache.memory is not None, "made with the cache, as a row is in scope"
-        memory = self._decode_with_memory(replace(batch, attention_mask=mask).of_rows(rows), cache.memory, kwargs)
-        logits = memory.logits if base is None else base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
+        memory = self._decode_with_memory(
+            replace(batch, attention_mask=mask).of_rows(rows), cache.memory, kwargs
+        )
+        logits = (
+            memory.logits
+            if base is None
+            else base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
+        )
         loss = None
         if labels is not None:
-            loss = self.decoder.loss_function(logits=logits, labels=labels, vocab_size=self.decoder.config.vocab_size)
+            loss = self.decoder.loss_function(
+                logits=logits, labels=labels, vocab_size=self.decoder.config.vocab_size
+            )
         alone = memory if base is None else None
         return CausalLMOutputWithPast(
             loss=loss,
@@ -312,12 +353,16 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         )
 
     def memory_cache(self, latents: Tensor) -> DynamicCache:
-        """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B, C)``."""
+        """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B,
+        C)``.
+        """
         config = self.config
         if self._bos is None:
             self._bos = self.states.bos()
         slots = self.projection(latents.to(self.projection.basis.device))
-        slots = torch.cat((self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots), slots), dim=1)
+        slots = torch.cat(
+            (self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots), slots), dim=1
+        )
         positions = torch.cat((torch.zeros(1), torch.arange(config.slot_position, config.text_position)))
         return self.states.cache(slots, positions.to(slots.device), self.decoder.dtype)
 
@@ -337,7 +382,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         with self.adapted():
             return self.decoder(**batch.inputs(), past_key_values=past, **(kwargs | {"use_cache": True}))
 
-    # --- what generate and the rest of transformers ask of a model ------------------------------------------------
+    # --- what generate and the rest of transformers ask of a model
+    # ------------------------------------------------
 
     def generate(self, inputs: Tensor | None = None, **kwargs):  # type: ignore[override]
         """As transformers' `generate`; the whole input is the prompt, and it alone is the query."""

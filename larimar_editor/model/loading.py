@@ -47,9 +47,14 @@ def load_larimar(
         dtype: see `decoder_dtype`.
         settings: of `LarimarSettings`.
         device: where it goes.
-        decoder: name of the decoder, for a checkpoint that ships and for a decoder in another place than the checkpoint says.
+        decoder: name of the decoder, for a checkpoint that ships and for a decoder in another place than the
+            checkpoint says.
     """
     folder = checkpoint_folder(checkpoint or shipped(decoder or DECODER))
-    loaded = {} if decoder is None else dict(zip(("decoder", "tokenizer"), load_decoder(decoder, dtype, device)))
-    model = LarimarForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, device), **loaded, **settings)
+    loaded = (
+        {} if decoder is None else dict(zip(("decoder", "tokenizer"), load_decoder(decoder, dtype, device)))
+    )
+    model = LarimarForCausalLM.from_pretrained(
+        folder, dtype=decoder_dtype(dtype, device), **loaded, **settings
+    )
     return model.to(device), str(folder)  # type: ignore[arg-type]

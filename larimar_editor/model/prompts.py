@@ -17,7 +17,8 @@ _ANNOUNCED: ContextVar[tuple[str, ...] | None] = ContextVar("larimar_prompts", d
 def announced_prompts(prompts: Sequence[str]) -> Iterator[None]:
     """Within this block, batches hold these prompts, each followed by something that the query must not see.
 
-    For evaluation code that joins prompt and target before it calls the model: one prompt per row of the batch.
+    For evaluation code that joins prompt and target before it calls the model: one prompt per row of the
+    batch.
     """
     token = _ANNOUNCED.set(tuple(prompts))
     try:
@@ -57,7 +58,10 @@ def prompts_of(
     if attention_mask is not None and attention_mask.ndim == 2:
         keep &= attention_mask[:, -input_ids.shape[1] :].bool()
     if prompt_lengths is not None:
-        keep &= torch.arange(input_ids.shape[1], device=input_ids.device) < prompt_lengths.to(input_ids.device)[:, None]
+        keep &= (
+            torch.arange(input_ids.shape[1], device=input_ids.device)
+            < prompt_lengths.to(input_ids.device)[:, None]
+        )
     elif labels is not None and bool((labels == -100).any(dim=1).all()):
         keep &= labels == -100
     # The text is needed on the host, by the tokenizers of encoder and detector.

@@ -13,23 +13,26 @@ from torch import nn
 def unchanged_on_failure(model: nn.Module) -> Iterator[None]:
     """If the block raises, ``model`` has the modules, attributes, flags and weights that it had.
 
-    Costs a look at every module, and no memory: weights come back if they were replaced, not if they were written over.
+    Costs a look at every module, and no memory: weights come back if they were replaced, not if they were
+    written over.
     """
-    before = [(held, held.copy()) for module in model.modules() for held in _held_by(module)]
+    before = [
+        (container, container.copy()) for module in model.modules() for container in _containers_of(module)
+    ]
     parameters = [(parameter, parameter.data, parameter.requires_grad) for parameter in model.parameters()]
     try:
         yield
     except BaseException:
-        for held, values in before:
-            held.clear()
-            held.extend(values) if isinstance(held, list) else held.update(values)
+        for container, values in before:
+            container.clear()
+            container.extend(values) if isinstance(container, list) else container.update(values)
         for parameter, data, requires_grad in parameters:
             parameter.data = data
             parameter.requires_grad = requires_grad
         raise
 
 
-def _held_by(module: nn.Module) -> Iterator[dict | list | set]:
+def _containers_of(module: nn.Module) -> Iterator[dict | list | set]:
     """A module's attributes, and those of them that hold others and may be changed in place."""
     yield vars(module)
     yield from (value for value in vars(module).values() if type(value) in (dict, OrderedDict, list, set))

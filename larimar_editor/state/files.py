@@ -1,7 +1,8 @@
 """The edited state in a folder: ``state.json``, a safetensors file and, where edits are journaled, a journal.
 
-``state.json`` names the other files and is replaced in one step, when they are on the disk: a crash at any point leaves
-the old state or the new one. Both it and the tensors carry a SHA-256, so that damage is an error and not another state.
+``state.json`` names the other files and is replaced in one step, when they are on the disk: a crash at any
+point leaves the old state or the new one. Both it and the tensors carry a SHA-256, so that damage is an error
+and not another state.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ FORMAT_VERSION = 2
 _DESCRIPTION = "state.json"
 _NAME = re.compile(r"state-[0-9a-f]{32}\.safetensors|journal-[0-9a-f]{32}\.bin")
 _COLUMNS = ("value", "weight", "scope")
-_FACT: dict[str, tuple[type, ...]] = {"prompt": (str,), "target_new": (str,), "id": (int,), "written_at": (int, float)}
+_FACT: dict[str, tuple[type, ...]] = {
+    "prompt": (str,),
+    "target_new": (str,),
+    "id": (int,),
+    "written_at": (int, float),
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,8 @@ def save_state(state: EditedState, folder: str | Path, origin: Mapping) -> None:
         origin: what made its encodings (`EpisodicMemory.origin`); a state loads only where that is the same.
 
     Raises:
-        OSError: it cannot be written, or a model keeps its journal there; what was in the folder is still there.
+        OSError: it cannot be written, or a model keeps its journal there; what was in the folder is still
+            there.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +76,8 @@ def load_state(like: EditedState, folder: str | Path, origin: Mapping) -> Edited
 
     Raises:
         FileNotFoundError: no state there.
-        ValueError: a damaged state, one of a newer format, one of another origin, or one whose sizes are not those of ``like``.
+        ValueError: a damaged state, one of a newer format, one of another origin, or one whose sizes are not
+            those of ``like``.
     """
     state, files = read_snapshot(like, Path(folder), origin)
     return state if files.journal is None else replayed(state, files.journal)
@@ -95,12 +103,16 @@ def replayed(state: EditedState, journal: Path) -> EditedState:
         ValueError: the journal is missing or damaged, or does not fit the state.
     """
     if not journal.exists():
-        raise ValueError(f"the edited state in {journal.parent} is damaged: its journal {journal.name} is missing")
+        raise ValueError(
+            f"the edited state in {journal.parent} is damaged: its journal {journal.name} is missing"
+        )
     for number, done in enumerate(read_journal(journal, state.memory.M.device)):
         try:
             state = done.applied_to(state)
         except (KeyError, TypeError, ValueError, RuntimeError, UnknownFact) as error:
-            raise ValueError(f"record {number} of {journal} does not fit the state before it: {error}") from error
+            raise ValueError(
+                f"record {number} of {journal} does not fit the state before it: {error}"
+            ) from error
     return state
 
 
@@ -113,12 +125,15 @@ def write_snapshot(state: EditedState, folder: Path, origin: Mapping, journal: b
     """Put a whole state into ``folder``, which `hold` holds, with an empty journal if it is to have one.
 
     Raises:
-        OSError: it could not be written; what was in the folder is still there, or this is (see `tensors_in_force`).
+        OSError: it could not be written; what was in the folder is still there, or this is (see
+            `tensors_in_force`).
     """
     number = uuid.uuid4().hex
     tensors, log = folder / f"state-{number}.safetensors", folder / f"journal-{number}.bin"
     try:
-        save_file({name: value.detach().cpu().contiguous() for name, value in _tensors(state).items()}, tensors)
+        save_file(
+            {name: value.detach().cpu().contiguous() for name, value in _tensors(state).items()}, tensors
+        )
         flush(tensors)
         description = {
             "format_version": FORMAT_VERSION,
@@ -157,7 +172,9 @@ def _tensors(state: EditedState) -> dict[str, Tensor]:
 
 
 def _read(folder: Path) -> tuple[dict, dict[str, Tensor]]:
-    """Description and tensors; again where another process has saved meanwhile and removed what was being read."""
+    """Description and tensors; again where another process has saved meanwhile and removed what was being
+    read.
+    """
     before = _stamp(folder)
     try:
         return _read_once(folder)
@@ -170,10 +187,10 @@ def _read(folder: Path) -> tuple[dict, dict[str, Tensor]]:
 def _stamp(folder: Path) -> tuple[int, int] | None:
     """Another one once the description has been replaced."""
     try:
-        found = (folder / _DESCRIPTION).stat()
+        result = (folder / _DESCRIPTION).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return result.st_ino, result.st_mtime_ns
 
 
 def _read_once(folder: Path) -> tuple[dict, dict[str, Tensor]]:
@@ -190,15 +207,17 @@ def _read_once(folder: Path) -> tuple[dict, dict[str, Tensor]]:
     except (KeyError, TypeError, ValueError, SafetensorError, OSError, RecursionError) as error:
         raise ValueError(f"the edited state in {folder} is damaged: {error}") from error
     if version > FORMAT_VERSION:
-        raise ValueError(f"{path} has format {version}; this version of larimar_editor reads up to {FORMAT_VERSION}")
+        raise ValueError(
+            f"{path} has format {version}; this version of larimar_editor reads up to {FORMAT_VERSION}"
+        )
     return description, tensors
 
 
 def _read_tensors(description: dict, version: int, folder: Path) -> dict[str, Tensor]:
     path = folder / _inside(description["tensors"], folder)
     if version > 1:  # the first format had no sums
-        said = description.pop("sha256")
-        if said != _sha256(description):
+        recorded = description.pop("sha256")
+        if recorded != _sha256(description):
             raise ValueError(f"{_DESCRIPTION} is not what was written: its SHA-256 differs")
         if description["tensors_sha256"] != _sha256_of(path):
             raise ValueError(f"{path.name} is not what was written: its SHA-256 differs")
@@ -214,16 +233,18 @@ def _restored(like: EditedState, description: Mapping, tensors: Mapping[str, Ten
         raise ValueError(f"ids must rise from 1 and stay below next_id, {next_id}")
     if len({fact.key for fact in facts}) < len(facts):
         raise ValueError("a prompt is written twice")
-    held = _tensors(like)
+    expected = _tensors(like)
     for name in (*(f"memory.{name}" for name in like.memory.tensors()), "reference.rows", "reference.in_use"):
-        _check(name, tensors[name], held[name].shape, held[name].dtype)
+        _check(name, tensors[name], expected[name].shape, expected[name].dtype)
     sizes = {"value": like.memory.latent_size, "weight": like.memory.num_rows}
     columns = {}
     for name in _COLUMNS if facts else ():
         column = tensors[f"store.{name}"]
         _check(f"store.{name}", column, (len(facts), sizes.get(name, column.shape[-1])), torch.float32)
         columns[name] = column.to(device)
-    counts: dict[str, Any] = {name: _natural(name, description["memory"][name]) for name in ("rows_written", "updates")}
+    counts: dict[str, Any] = {
+        name: _natural(name, description["memory"][name]) for name in ("rows_written", "updates")
+    }
     if counts["rows_written"] != len(facts):
         raise ValueError(f"{counts['rows_written']} pairs are written for {len(facts)} facts")
     moved: dict[str, Any] = {name: tensors[f"memory.{name}"].to(device) for name in like.memory.tensors()}
@@ -250,20 +271,27 @@ def _natural(name: str, value: object) -> int:
 def _check(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     if tensor.shape != shape or tensor.dtype != dtype:
         raise ValueError(
-            f"{name} is of shape {tuple(tensor.shape)} and {tensor.dtype}, this model's is {tuple(shape)} and {dtype}"
+            f"{name} is of shape {tuple(tensor.shape)} and {tensor.dtype}, this model's is {tuple(shape)} "
+            f"and {dtype}"
         )
     if not bool(torch.isfinite(tensor).all()):
         raise ValueError(f"{name} has a number that is not finite")
 
 
-def _check_origin(found: Mapping | None, wanted: Mapping, folder: Path) -> None:
-    if found is None:  # the first format did not say
+def _check_origin(result: Mapping | None, wanted: Mapping, folder: Path) -> None:
+    if result is None:  # the first format did not say
         return
-    if not isinstance(found, dict):
-        raise ValueError(f"the edited state in {folder} is damaged: origin {found!r}")
-    other = [f"{key}: {found.get(key)!r} there, {wanted.get(key)!r} here" for key in wanted if found.get(key) != wanted[key]]
+    if not isinstance(result, dict):
+        raise ValueError(f"the edited state in {folder} is damaged: origin {result!r}")
+    other = [
+        f"{key}: {result.get(key)!r} there, {wanted.get(key)!r} here"
+        for key in wanted
+        if result.get(key) != wanted[key]
+    ]
     if other:
-        raise ValueError(f"the edited state in {folder} was made by another model or other settings: {'; '.join(other)}")
+        raise ValueError(
+            f"the edited state in {folder} was made by another model or other settings: {'; '.join(other)}"
+        )
 
 
 def _inside(name: object, folder: Path) -> str:
@@ -291,7 +319,9 @@ def hold(folder: Path) -> FileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise OSError(f"{folder} is in use: a model keeps its journal there, or is saving; take another folder") from None
+        raise OSError(
+            f"{folder} is in use: a model keeps its journal there, or is saving; take another folder"
+        ) from None
     return lock
 
 

@@ -1,4 +1,6 @@
-"""The current edited state of a model, changed by whole edits, each of which can be undone and kept in a journal."""
+"""The current edited state of a model, changed by whole edits, each of which can be undone and kept in a
+journal.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class History:
         self._register.set(state)
 
     def commit(self, done: Operation, after: EditedState) -> None:
-        """Make the state current that ``done`` made of the one before: first in the journal, if there is one, then here.
+        """Make the state current that ``done`` made of the one before: first in the journal, if there is one,
+        then here.
 
         Raises:
             OSError: the journal could not be written; the state is as it was.
@@ -70,13 +73,15 @@ class History:
         """
         if not self._steps or self._steps[-1][1] is not self.state:
             raise RuntimeError(
-                f"nothing to undo: the last {UNDO_STEPS} writes, forgets and resets can be, until another state is loaded or set"
+                f"nothing to undo: the last {UNDO_STEPS} writes, forgets and resets can be, until another "
+                "state is loaded or set"
             )
         self.state = self._steps[-1][0]
         self._steps.pop()
 
     def open_journal(self, folder: str | Path, origin: Mapping) -> None:
-        """Keep the state in ``folder`` from now on; see `JournaledFolder`. A state that is there becomes the current one.
+        """Keep the state in ``folder`` from now on; see `JournaledFolder`. A state that is there becomes the
+        current one.
 
         Raises:
             RuntimeError: a journal is open already.
@@ -87,7 +92,9 @@ class History:
             raise RuntimeError(f"a journal is open in {self._folder.folder}; close_journal() first")
         before = self.state
         if len(before.store) and has_state(folder):
-            raise ValueError(f"facts are written, and {folder} has an edited state: reset() first, or take another folder")
+            raise ValueError(
+                f"facts are written, and {folder} has an edited state: reset() first, or take another folder"
+            )
         opened = JournaledFolder(folder, before, origin)
         if opened.state is not before:
             self._register.set(opened.state)

@@ -1,7 +1,8 @@
 """A file of operations: each is on the disk before it takes effect, and a torn last one is told from damage.
 
-``LARIMARJ``, then records. A record is a header, magic, place, length and CRC-32 of what follows, and the header's own
-CRC-32, little-endian; then a safetensors file's bytes, whose metadata holds the operation's name and description as JSON.
+``LARIMARJ``, then records. A record is a header, magic, place, length and CRC-32 of what follows, and the
+header's own CRC-32, little-endian; then a safetensors file's bytes, whose metadata holds the operation's name
+and description as JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _HEADER_SIZE = _HEADER.size + _CHECK.size
 
 
 class TornRecordWarning(UserWarning):
-    """The last record of a journal was cut short, as a crash while it was written does; that edit was never reported as done."""
+    """The last record of a journal was cut short, as a crash while it was written does; that edit was never
+    reported as done.
+    """
 
 
 class Journal:
@@ -58,7 +61,9 @@ class Journal:
             OSError: it could not be written; the journal is as it was.
         """
         if self._broken:
-            raise OSError(f"{self.path} has the rest of a record that could not be written; save the state elsewhere")
+            raise OSError(
+                f"{self.path} has the rest of a record that could not be written; save the state elsewhere"
+            )
         body = save(
             {name: tensor.detach().cpu().contiguous() for name, tensor in done.tensors().items()},
             {"name": done.name, "description": json.dumps(done.description(), ensure_ascii=False)},
@@ -125,11 +130,18 @@ def _bodies(data: bytes, path: Path) -> Iterator[tuple[int, bytes]]:
         body = data[place + _HEADER_SIZE : place + _HEADER_SIZE + (length or 0)]
         if length is None or len(body) < length or zlib.crc32(body) != _HEADER.unpack_from(data, place)[3]:
             # A record is begun only when the one before it is on the disk.
-            ended = _a_record_from(data, place + 1) if length is None else len(data) > place + _HEADER_SIZE + length
+            ended = (
+                _a_record_from(data, place + 1)
+                if length is None
+                else len(data) > place + _HEADER_SIZE + length
+            )
             if ended:
-                raise ValueError(f"record {number} of {path} is damaged, and others come after it; nothing was loaded")
+                raise ValueError(
+                    f"record {number} of {path} is damaged, and others come after it; nothing was loaded"
+                )
             warnings.warn(
-                f"the last record of {path}, number {number}, is torn and was left out: its writing was cut short",
+                f"the last record of {path}, number {number}, is torn and was left out: its writing was "
+                "cut short",
                 TornRecordWarning,
                 stacklevel=2,
             )
@@ -148,8 +160,12 @@ def _length(data: bytes, place: int, number: int | None) -> int | None:
     if len(data) < place + _HEADER_SIZE:
         return None
     header = data[place : place + _HEADER.size]
-    magic, found, length, _ = _HEADER.unpack(header)
-    if magic != _MAGIC or number not in (None, found) or zlib.crc32(header) != _CHECK.unpack_from(data, place + _HEADER.size)[0]:
+    magic, result, length, _ = _HEADER.unpack(header)
+    if (
+        magic != _MAGIC
+        or number not in (None, result)
+        or zlib.crc32(header) != _CHECK.unpack_from(data, place + _HEADER.size)[0]
+    ):
         return None
     return length
 

@@ -69,7 +69,10 @@ class JournaledFolder:
             try:
                 self.snapshot(after)
             except OSError as error:
-                warnings.warn(f"the journal in {self.folder} grows on, as no snapshot could be written: {error}", stacklevel=2)
+                warnings.warn(
+                    f"the journal in {self.folder} grows on, as no snapshot could be written: {error}",
+                    stacklevel=2,
+                )
 
     def snapshot(self, state: EditedState) -> None:
         """Put a whole state there, with an empty journal.

@@ -1,4 +1,6 @@
-"""What can be done to an edited state, as data: applied once, kept in a journal, applied again when it is read back."""
+"""What can be done to an edited state, as data: applied once, kept in a journal, applied again when it is
+read back.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ class Write:
         finite = torch.stack([torch.isfinite(rows).all(dim=1) for rows in named.values()])
         if not bool(finite.all()):  # a synchronisation with the device: nothing that is not finite gets in
             kind, place = finite.logical_not().nonzero()[0].tolist()
-            raise ValueError(f"the {[*named][kind]} of {self.facts[place].text!r} is not finite; nothing was written")
+            raise ValueError(
+                f"the {[*named][kind]} of {self.facts[place].text!r} is not finite; nothing was written"
+            )
         state = state.without([row for row in map(state.store.row, self.facts) if row is not None])
         reference = state.reference.extended(self.keys)
         # Kept in float32 and used from there, so that forgetting removes just what was written.
@@ -82,7 +86,9 @@ class Write:
     def tensors(self) -> dict[str, Tensor]:
         """``values``, ``keys`` and, if it is another, ``scope``."""
         # Where the scope embedding is the key it is not kept twice.
-        return {name: getattr(self, name) for name in _COLUMNS if name != "scope" or self.scope is not self.keys}
+        return {
+            name: getattr(self, name) for name in _COLUMNS if name != "scope" or self.scope is not self.keys
+        }
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,9 @@ class Clear:
         return {}
 
 
-def operation(name: str, description: Mapping, tensors: Mapping[str, Tensor], device: torch.device | str) -> Operation:
+def operation(
+    name: str, description: Mapping, tensors: Mapping[str, Tensor], device: torch.device | str
+) -> Operation:
     """The inverse of an operation's ``name``, `description` and `tensors`.
 
     Raises:

@@ -13,9 +13,9 @@ from larimar_editor.state.edited import EditedState
 class StateRegister(nn.Module):
     """Holds the edited state behind an integer parameter, its version.
 
-    Editors that undo an edit by copying saved values into parameters of given names (EasyEdit does) copy the version
-    back, and with it the whole state of that moment, to the bit. Such a state lives as long as the `token` that was
-    taken of it, and the latest one until the next is taken.
+    Editors that undo an edit by copying saved values into parameters of given names (EasyEdit does) copy the
+    version back, and with it the whole state of that moment, to the bit. Such a state lives as long as the
+    `token` that was taken of it, and the latest one until the next is taken.
     """
 
     def __init__(self, state: EditedState):
@@ -29,11 +29,15 @@ class StateRegister(nn.Module):
 
     def get(self) -> EditedState:
         """The current state."""
-        if self.version._version != self._seen:  # someone wrote to the parameter; tells it without reading a GPU
+        if (
+            self.version._version != self._seen
+        ):  # someone wrote to the parameter; tells it without reading a GPU
             number = int(self.version)
             state = self._states.get(number)
             if state is None:
-                raise RuntimeError(f"edited state {number} is gone: keep what the edit returned until it is restored")
+                raise RuntimeError(
+                    f"edited state {number} is gone: keep what the edit returned until it is restored"
+                )
             self._current, self._seen = state, self.version._version
         return self._current
 

@@ -1,4 +1,6 @@
-"""Text files into training chunks, and text sampled from the decoder itself; both write JSON lines as they go."""
+"""Text files into training chunks, and text sampled from the decoder itself; both write JSON lines as they
+go.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,18 @@ class Counts:
     """What became of a corpus.
 
     Attributes:
-        kept: chunks written.
+        written: chunks written.
         dropped: pieces left out, by reason.
-        tokens: tokens kept.
+        tokens: tokens written.
     """
 
-    kept: int = 0
+    written: int = 0
     dropped: Counter = field(default_factory=Counter)
     tokens: int = 0
 
     def to_dict(self) -> dict:
         """For a report."""
-        return {"kept": self.kept, "dropped": dict(self.dropped), "tokens": self.tokens}
+        return {"written": self.written, "dropped": dict(self.dropped), "tokens": self.tokens}
 
 
 def paragraphs(paths: Sequence[Path]) -> Iterator[str]:
@@ -74,7 +76,9 @@ def sentence_chunks(
 def block_chunks(
     texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, counts: Counts, size: int = 64, least: int = 5
 ) -> Iterator[str]:
-    """Blocks of ``size`` tokens (paper: 64), paragraph by paragraph; its shorter rest is kept from ``least`` tokens on."""
+    """Blocks of ``size`` tokens (paper: 64), paragraph by paragraph; its shorter rest is kept from ``least``
+    tokens on.
+    """
     for text in texts:
         ids = tokenizer(text.strip(), add_special_tokens=False).input_ids if text.strip() else []
         for start in range(0, len(ids), size):
@@ -93,7 +97,7 @@ def write_chunks(chunks: Iterable[str], out: Path, counts: Counts, progress: boo
     with unfinished.open("w", encoding="utf-8") as file:
         for chunk in tqdm(chunks, desc="chunks", unit="chunk", disable=not progress):
             file.write(json.dumps({"text": chunk}, ensure_ascii=False) + "\n")
-            counts.kept += 1
+            counts.written += 1
     unfinished.replace(out)
     return counts
 
@@ -113,8 +117,8 @@ def sampled_texts(
 ) -> Iterator[str]:
     """First sentences of what the decoder says unprompted, ``count`` different ones.
 
-    Unfinished sentences, short ones and repetitions are counted in ``counts.dropped``. A decoder that has little to say ends
-    the search after ten times ``count`` samples.
+    Unfinished sentences, short ones and repetitions are counted in ``counts.dropped``. A decoder that has
+    little to say ends the search after ten times ``count`` samples.
     """
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     prompt = torch.full((batch_size, 1), start, device=next(decoder.parameters()).device)
@@ -141,11 +145,21 @@ def sampled_texts(
                         return
 
 
-def _first_sentence(text: str, tokenizer: PreTrainedTokenizerBase, least: int, seen: set[str], counts: Counts) -> str | None:
+def _first_sentence(
+    text: str, tokenizer: PreTrainedTokenizerBase, least: int, seen: set[str], counts: Counts
+) -> str | None:
     line = text.strip().split("\n")[0].strip()
     first = sentences(line)[0] if line else ""
     tokens = len(tokenizer(first, add_special_tokens=False).input_ids)
-    reason = "too short" if tokens < least else "unfinished" if first[-1] not in ".?!" else "repeated" if first in seen else None
+    reason = (
+        "too short"
+        if tokens < least
+        else "unfinished"
+        if first[-1] not in ".?!"
+        else "repeated"
+        if first in seen
+        else None
+    )
     if reason:
         counts.dropped[reason] += 1
         return None

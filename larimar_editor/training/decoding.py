@@ -16,10 +16,13 @@ from larimar_editor.model.key_values import body, cached
 class PrefixCache(DynamicCache):
     """Past key values that never change: what a layer adds is used once and not kept.
 
-    A layer can then be run again for gradient checkpointing, and the tokens' own keys and values are not stored twice.
+    A layer can then be run again for gradient checkpointing, and the tokens' own keys and values are not
+    stored twice.
     """
 
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs
+    ) -> tuple[Tensor, Tensor]:
         """Prefix and new states joined, ``(B, H, prefix + T, D)`` each."""
         keys, values = cached(self.layers[layer_idx])
         return torch.cat((keys, key_states), dim=2), torch.cat((values, value_states), dim=2)
@@ -33,11 +36,17 @@ class PrefixCache(DynamicCache):
         return prefix
 
 
-def hidden_states(decoder: PreTrainedModel, ids: Tensor, cache: PrefixCache | None = None, first_position: int = 0) -> Tensor:
-    """Last hidden states ``(R, T, hidden)`` of right-padded ``ids`` ``(R, T)``; no mask is needed, padding comes last."""
+def hidden_states(
+    decoder: PreTrainedModel, ids: Tensor, cache: PrefixCache | None = None, first_position: int = 0
+) -> Tensor:
+    """Last hidden states ``(R, T, hidden)`` of right-padded ``ids`` ``(R, T)``; no mask is needed, padding
+    comes last.
+    """
     positions = torch.arange(first_position, first_position + ids.shape[1], device=ids.device)[None]
     options = {} if cache is None else {"past_key_values": cache}
-    return body(decoder)(input_ids=ids, position_ids=positions, use_cache=cache is not None, **options).last_hidden_state
+    return body(decoder)(
+        input_ids=ids, position_ids=positions, use_cache=cache is not None, **options
+    ).last_hidden_state
 
 
 def logits_of(decoder: PreTrainedModel, hidden: Tensor) -> Tensor:
@@ -49,16 +58,24 @@ def logits_of(decoder: PreTrainedModel, hidden: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def checkpointed_layers(
-    decoder: PreTrainedModel, layers: int, on: bool, again: Callable[[], contextlib.AbstractContextManager[None]]
+    decoder: PreTrainedModel,
+    layers: int,
+    on: bool,
+    again: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> Iterator[None]:
-    """Within this block each of the decoder's ``layers`` is computed again in the backward pass instead of kept.
+    """Within this block each of the decoder's ``layers`` is computed again in the backward pass instead of
+    kept.
 
     transformers' own gradient checkpointing drops past key values, and the memory with them.
 
     Args:
         again: what it is computed in: the decoder as it was in this block, after which it may be another.
     """
-    stack = next((x for x in body(decoder).modules() if isinstance(x, nn.ModuleList) and len(x) == layers), None) if on else None
+    stack = (
+        next((x for x in body(decoder).modules() if isinstance(x, nn.ModuleList) and len(x) == layers), None)
+        if on
+        else None
+    )
     originals = [] if stack is None else [(layer, layer.forward) for layer in stack]
     for layer, forward in originals:
         layer.forward = _recomputed(forward, again)

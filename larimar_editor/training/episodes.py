@@ -1,4 +1,6 @@
-"""Writing and reading one episode with gradients (paper, algorithm 1), and the KL term of its reading weights."""
+"""Writing and reading one episode with gradients (paper, algorithm 1), and the KL term of its reading
+weights.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,12 @@ from torch import Tensor
 
 
 def pseudoinverse(A: Tensor) -> Tensor:
-    """``A^+`` of a matrix of full rank, ``(n, m)`` to ``(m, n)``, by Cholesky on the smaller side, differentiable.
+    """``A^+`` of a matrix of full rank, ``(n, m)`` to ``(m, n)``, by Cholesky on the smaller side,
+    differentiable.
 
-    A ridge of 1e-6 times the mean squared row norm keeps the decomposition defined; the relative error it brings is 1e-6
-    times the squared condition number. `larimar_editor.memory.memory`, which edits go through, has none.
+    A ridge of 1e-6 times the mean squared row norm keeps the decomposition defined; the relative error it
+    brings is 1e-6 times the squared condition number. `larimar_editor.memory.memory`, which edits go through,
+    has none.
     """
     wide = A.shape[0] <= A.shape[1]
     rows = A if wide else A.T
@@ -31,7 +35,8 @@ def read_episodes(
 ) -> tuple[Tensor, Tensor]:
     """Write each run of ``length`` encodings to a memory of its own and read all of it back.
 
-    ``W_0 = (Z + xi) M_0^+``, ``M = W_0^+ (Z + xi)``, ``W ~ N(Z M^+, sigma_W^2 I)``, ``Z_read = W M`` (paper, algorithm 1).
+    ``W_0 = (Z + xi) M_0^+``, ``M = W_0^+ (Z + xi)``, ``W ~ N(Z M^+, sigma_W^2 I)``, ``Z_read = W M`` (paper,
+    algorithm 1).
 
     Args:
         Z: encodings ``(N, C)``.
@@ -46,7 +51,9 @@ def read_episodes(
     """
     readouts, weights = [], []
     for z in Z.split(length):
-        noisy = z + observation_noise * torch.randn(z.shape, generator=generator, device=z.device, dtype=z.dtype)
+        noisy = z + observation_noise * torch.randn(
+            z.shape, generator=generator, device=z.device, dtype=z.dtype
+        )
         W0 = noisy @ prior_inverse
         M = pseudoinverse(W0) @ noisy
         # With fewer encodings than rows M has not full rank, and M^+ = (W_0^+ Z)^+ is Z^+ W_0.
@@ -63,8 +70,12 @@ def reading_kl(W: Tensor, sigma_w: Tensor) -> Tensor:
     return 0.5 * (W.square() + variance - variance.clamp_min(1e-12).log() - 1).sum(dim=1).mean()
 
 
-def kl_strength(step: int, total: int, beta: float, cycles: int = 10, zero: float = 0.5, ramp: float = 0.25) -> float:
-    """The annealed beta: in each of ``cycles`` it is 0, then rises linearly, then stays (Li et al. 2020, as in the paper)."""
+def kl_strength(
+    step: int, total: int, beta: float, cycles: int = 10, zero: float = 0.5, ramp: float = 0.25
+) -> float:
+    """The annealed beta: in each of ``cycles`` it is 0, then rises linearly, then stays (Li et al. 2020, as
+    in the paper).
+    """
     if beta == 0 or cycles == 0:
         return beta
     place = (step / max(1, total) * cycles) % 1.0

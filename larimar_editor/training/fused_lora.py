@@ -15,9 +15,10 @@ from torch import Tensor, nn
 def fused_lora(decoder: nn.Module) -> Iterator[None]:
     """Within this block ``W x + s B A x`` adds up inside one matrix product.
 
-    PEFT scales and adds the adapter's output as tensors of their own, and copies every activation to the adapter's
-    dtype: a third of a training step's time on a CPU. Layers with dropout, several adapters, or another base layer than
-    ``nn.Linear`` are left to PEFT, and so is every layer whose adapters are off.
+    PEFT scales and adds the adapter's output as tensors of their own, and copies every activation to the
+    adapter's
+    dtype: a third of a training step's time on a CPU. Layers with dropout, several adapters, or another base
+    layer than ``nn.Linear`` are left to PEFT, and so is every layer whose adapters are off.
     """
     layers = [layer for layer in decoder.modules() if isinstance(layer, Linear) and _is_plain(layer)]
     for layer in layers:
@@ -31,7 +32,12 @@ def fused_lora(decoder: nn.Module) -> Iterator[None]:
 
 def _is_plain(layer: Linear) -> bool:
     names = layer.active_adapters
-    if len(names) != 1 or layer.disable_adapters or layer.merged or type(layer.get_base_layer()) is not nn.Linear:
+    if (
+        len(names) != 1
+        or layer.disable_adapters
+        or layer.merged
+        or type(layer.get_base_layer()) is not nn.Linear
+    ):
         return False
     return isinstance(layer.lora_dropout[names[0]], nn.Identity) and not layer.lora_variant.get(names[0])
 

@@ -1,4 +1,6 @@
-"""Encodings of training texts: made by the encoder once, and read from disk after that while the encoder is frozen."""
+"""Encodings of training texts: made by the encoder once, and read from disk after that while the encoder is
+frozen.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,16 @@ class Latents:
     def __init__(self, encoder: LatentEncoder, count: int = 0, folder: Path | None = None):
         self.encoder = encoder
         self.values: np.ndarray | None = None
-        self.known = np.zeros(count, dtype=bool)  # in memory only: half a written row of an interrupted run is never taken
+        self.known = np.zeros(
+            count, dtype=bool
+        )  # in memory only: half a written row of an interrupted run is never taken
         if folder is not None and count:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / "latents.npy"
             mode = "r+" if path.exists() else "w+"
-            self.values = np.lib.format.open_memmap(path, mode=mode, dtype=np.float16, shape=(count, encoder.latent_size))
+            self.values = np.lib.format.open_memmap(
+                path, mode=mode, dtype=np.float16, shape=(count, encoder.latent_size)
+            )
 
     def __call__(self, rows: Rows) -> Tensor:
         """``(N, C)`` float32, on the encoder's device."""
@@ -39,7 +45,9 @@ class Latents:
         known = np.array([number >= 0 and self.known[number] for number in numbers])
         Z = torch.empty(len(numbers), self.encoder.latent_size, device=self.encoder.device)
         if known.any():
-            Z[torch.from_numpy(known)] = torch.from_numpy(self.values[numbers[known]].astype(np.float32)).to(Z.device)
+            Z[torch.from_numpy(known)] = torch.from_numpy(self.values[numbers[known]].astype(np.float32)).to(
+                Z.device
+            )
         new = np.flatnonzero(~known)
         if len(new):
             made = self.encoder.encode([rows.texts[i] for i in new]).float()

@@ -98,7 +98,8 @@ def open_run(settings: TrainingSettings, out: Path, device: str = "auto", dtype:
     Raises:
         As `prepare`.
     """
-    # DeepSpeed would turn every weight into bfloat16; the loop keeps those that are trained in float32, and uses autocast.
+    # DeepSpeed would turn every weight into bfloat16; the loop keeps those that are trained in float32, and
+    # uses autocast.
     deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
     accelerator = Accelerator(
         cpu=device == "cpu",
@@ -111,7 +112,11 @@ def open_run(settings: TrainingSettings, out: Path, device: str = "auto", dtype:
 
 
 def prepare(
-    settings: TrainingSettings, out: Path, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, accelerator: Accelerator
+    settings: TrainingSettings,
+    out: Path,
+    decoder: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    accelerator: Accelerator,
 ) -> Run:
     """Build the run.
 
@@ -132,7 +137,9 @@ def prepare(
     stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
     maker = RowMaker(tokenizer, settings.rows, text)
     if accelerator.device.type == "cpu":
-        decoder.set_attn_implementation("eager")  # fused attention's backward pass is the slowest part of a step on a CPU
+        decoder.set_attn_implementation(
+            "eager"
+        )  # fused attention's backward pass is the slowest part of a step on a CPU
     objective = LarimarObjective(
         larimar,
         settings.objective,
@@ -154,12 +161,19 @@ def _configure_deepspeed(accelerator: Accelerator, optimisation: Optimisation) -
     }
 
 
-def _latents(settings: TrainingSettings, larimar: LarimarForCausalLM, stream: Stream, out: Path, accelerator: Accelerator):
+def _latents(
+    settings: TrainingSettings,
+    larimar: LarimarForCausalLM,
+    stream: Stream,
+    out: Path,
+    accelerator: Accelerator,
+):
     encoder = larimar.latent_encoder
-    if settings.optimisation.encoder_rate:
+    if settings.optimisation.encoder_learning_rate:
         if not isinstance(encoder, TransformerEncoder):
             raise ValueError(
-                "encoder_rate must be 0 with decoder states, which have nothing to train; or use encoder_type: transformer"
+                "encoder_learning_rate must be 0 with decoder states, which have nothing to train; or use "
+                "encoder_type: transformer"
             )
         return lambda rows: encoder.with_gradients(rows.texts)
     keep = settings.cache_latents and stream.offset(len(stream.sizes))
@@ -173,35 +187,41 @@ def trained_parameters(objective: LarimarObjective, settings: TrainingSettings) 
     objective.requires_grad_(False)
     groups = []
 
-    def group(name: str, module: nn.Module | list[nn.Parameter], rate: float) -> None:
+    def group(name: str, module: nn.Module | list[nn.Parameter], learning_rate: float) -> None:
         parameters = list(module.parameters()) if isinstance(module, nn.Module) else module
-        if rate and parameters:
+        if learning_rate and parameters:
             for parameter in parameters:
                 parameter.data = parameter.data.float()
                 parameter.requires_grad_(True)
-            groups.append({"name": name, "params": parameters, "lr": rate})
+            groups.append({"name": name, "params": parameters, "lr": learning_rate})
 
     if larimar.config.decoder_mode == "full":
-        group("decoder", larimar.decoder, rates.decoder_rate)
+        group("decoder", larimar.decoder, rates.decoder_learning_rate)
     if larimar.adapters is not None:
-        group("decoder", list(larimar.adapters.weights().values()), rates.decoder_rate)
-    group("projection", larimar.projection, rates.projection_rate)
+        group("decoder", list(larimar.adapters.weights().values()), rates.decoder_learning_rate)
+    group("projection", larimar.projection, rates.projection_learning_rate)
     if isinstance(larimar.latent_encoder, nn.Module):
-        group("encoder", larimar.latent_encoder, rates.encoder_rate)
-    wanted = ((objective.prior, settings.objective.train_prior),
-              (objective.log_sigma_w, settings.objective.train_sigma_w and settings.objective.sigma_w > 0))  # fmt: skip
-    group("memory", [parameter for parameter, on in wanted if on], rates.memory_rate)
+        group("encoder", larimar.latent_encoder, rates.encoder_learning_rate)
+    wanted = (
+        (objective.prior, settings.objective.train_prior),
+        (objective.log_sigma_w, settings.objective.train_sigma_w and settings.objective.sigma_w > 0),
+    )
+    group("memory", [parameter for parameter, on in wanted if on], rates.memory_learning_rate)
     if not groups:
         raise ValueError("nothing is trained: every learning rate is 0")
     return groups
 
 
-def rate_factor(step: int, optimisation: Optimisation) -> float:
-    """Factor on the learning rates at a step: a linear warm-up, then the schedule, down to 0 at the last step."""
+def learning_rate_factor(step: int, optimisation: Optimisation) -> float:
+    """Factor on the learning rates at a step: a linear warm-up, then the schedule, down to 0 at the last
+    step.
+    """
     if step < optimisation.warmup:
         return (step + 1) / (optimisation.warmup + 1)
     left = 1 - (step - optimisation.warmup) / max(1, optimisation.steps - optimisation.warmup)
-    return {"cosine": 0.5 - 0.5 * math.cos(math.pi * left), "linear": left, "constant": 1.0}[optimisation.schedule]
+    return {"cosine": 0.5 - 0.5 * math.cos(math.pi * left), "linear": left, "constant": 1.0}[
+        optimisation.schedule
+    ]
 
 
 def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
@@ -235,18 +255,29 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
     for step in range(first, last):
         began, done = time.perf_counter(), step + 1
         strength = kl_strength(step, optimisation.steps, settings.objective.kl, settings.objective.kl_cycles)
-        factor = rate_factor(step, optimisation)
+        factor = learning_rate_factor(step, optimisation)
         for group in optimiser.param_groups:
             group["lr"] = group["full_lr"] * factor
         values = _passes(run, module, step, strength)
         if optimisation.clip:
-            values["gradient_norm"] = float(accelerator.clip_grad_norm_(list(run.trained.values()), optimisation.clip))
+            values["gradient_norm"] = float(
+                accelerator.clip_grad_norm_(list(run.trained.values()), optimisation.clip)
+            )
         optimiser.step()
         optimiser.zero_grad()
         seconds = time.perf_counter() - began
-        values |= {"sigma_w": float(objective.sigma_w.detach()), "rate": factor, "seconds": seconds}
+        values |= {
+            "sigma_w": float(objective.sigma_w.detach()),
+            "learning_rate_factor": factor,
+            "seconds": seconds,
+        }
         speed = values["tokens"] / seconds
-        bar.set_postfix(loss=f"{values['memory']:.3f}", acc=f"{values['accuracy']:.3f}", tok_s=f"{speed:.0f}", refresh=False)
+        bar.set_postfix(
+            loss=f"{values['memory']:.3f}",
+            acc=f"{values['accuracy']:.3f}",
+            tok_s=f"{speed:.0f}",
+            refresh=False,
+        )
         bar.update()
         if metrics:
             metrics.write(done, "train", values | {"tokens_per_second": speed})
@@ -275,30 +306,40 @@ def optimiser_of(run: Run) -> torch.optim.AdamW:
 
 
 def _passes(run: Run, module: nn.Module, step: int, strength: float) -> dict[str, float]:
-    """Forward and backward of one step's accumulation passes; the terms' means, and the tokens decoded here."""
+    """Forward and backward of one step's accumulation passes; the terms' means, and the tokens decoded
+    here.
+    """
     accelerator, count = run.accelerator, run.settings.optimisation.accumulation
     sums: dict[str, float] = {"tokens": 0}
     for number, rows in enumerate(run.rows(step)):
         generator = torch.Generator(accelerator.device)
         generator.manual_seed(hash((run.settings.seed, step, number, accelerator.process_index)) % (1 << 63))
-        # Processes exchange gradients once a step, in the last pass. DeepSpeed counts passes, and divides by them, itself.
+        # Processes exchange gradients once a step, in the last pass. DeepSpeed counts passes, and divides by
+        # them, itself.
         several = number < count - 1 and not run.is_deepspeed
         with accelerator.no_sync(module) if several else contextlib.nullcontext():
             with run.autocast():
                 losses = module(rows, strength, generator)
             accelerator.backward(losses.total if run.is_deepspeed else losses.total / count)
         sums["tokens"] += rows.decoded
-        for name, value in (losses.terms | {"accuracy": losses.accuracy, "total": losses.total.detach()}).items():
+        for name, value in (
+            losses.terms | {"accuracy": losses.accuracy, "total": losses.total.detach()}
+        ).items():
             sums[name] = sums.get(name, 0.0) + float(value) / count
     return sums
 
 
 def dry_run(run: Run) -> dict:
-    """One optimiser step on this process' share, and nothing written: do settings, data and processes fit together?"""
+    """One optimiser step on this process' share, and nothing written: do settings, data and processes fit
+    together?
+    """
     module, optimiser = run.accelerator.prepare(run.objective, optimiser_of(run))
     values = _passes(run, module, step=0, strength=run.settings.objective.kl)
     optimiser.step()
-    return values | {"processes": run.accelerator.num_processes, "distributed": run.accelerator.distributed_type.name}
+    return values | {
+        "processes": run.accelerator.num_processes,
+        "distributed": run.accelerator.distributed_type.name,
+    }
 
 
 def evaluate(run: Run) -> dict:

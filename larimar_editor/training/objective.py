@@ -1,4 +1,6 @@
-"""The training objective (paper, eq. (obj)): four terms of one step, as one module whose parameters are what is trained."""
+"""The training objective (paper, eq. (obj)): four terms of one step, as one module whose parameters are what
+is trained.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class LarimarObjective(nn.Module):
         objective: strengths of the terms.
         latents: encodings ``(N, C)`` of texts; called without gradients unless the encoder is trained.
         checkpointing: recompute layers in the backward pass.
-        bucket_tokens: tokens of one decoder pass, padding counted; rows of like length go together. 0: all rows in one pass.
+        bucket_tokens: tokens of one decoder pass, padding counted; rows of like length go together. 0: all
+            rows in one pass.
 
     Attributes:
         prior: the prior memory ``M_0``, ``(K, C)``.
@@ -61,12 +64,22 @@ class LarimarObjective(nn.Module):
         bucket_tokens: int = 0,
     ):
         super().__init__()
-        if objective.language_model and objective.language_model_memory == "none" and larimar.config.decoder_mode != "full":
+        if (
+            objective.language_model
+            and objective.language_model_memory == "none"
+            and larimar.config.decoder_mode != "full"
+        ):
             raise ValueError(
-                "language_model_memory: none regularises a decoder that is trained (decoder_mode: full); with a frozen one "
+                "language_model_memory: none regularises a decoder that is trained (decoder_mode: full); "
+                "with a frozen one "
                 "or with adapters use `other`, or language_model: 0"
             )
-        self.larimar, self.objective, self.latents, self.checkpointing = larimar, objective, latents, checkpointing
+        self.larimar, self.objective, self.latents, self.checkpointing = (
+            larimar,
+            objective,
+            latents,
+            checkpointing,
+        )
         self.bucket_tokens = bucket_tokens
         size = larimar.config.latent_size
         generator = torch.Generator().manual_seed(0)
@@ -75,15 +88,25 @@ class LarimarObjective(nn.Module):
             prior = torch.randn(larimar.config.memory_rows, size, generator=generator)
         self.prior = nn.Parameter(prior.float().to(larimar.device), requires_grad=objective.train_prior)
         sigma = torch.tensor([max(objective.sigma_w, 1e-8)], device=larimar.device).log()
-        self.log_sigma_w = nn.Parameter(sigma, requires_grad=objective.train_sigma_w and objective.sigma_w > 0)
-        self.register_buffer("prior_inverse", None if objective.train_prior else pseudoinverse(self.prior.data), persistent=False)
+        self.log_sigma_w = nn.Parameter(
+            sigma, requires_grad=objective.train_sigma_w and objective.sigma_w > 0
+        )
+        self.register_buffer(
+            "prior_inverse",
+            None if objective.train_prior else pseudoinverse(self.prior.data),
+            persistent=False,
+        )
 
     @property
     def sigma_w(self) -> Tensor:
         """sigma_W, a scalar tensor."""
-        return self.log_sigma_w.exp()[0] if self.objective.sigma_w else torch.zeros((), device=self.prior.device)
+        return (
+            self.log_sigma_w.exp()[0] if self.objective.sigma_w else torch.zeros((), device=self.prior.device)
+        )
 
-    def forward(self, rows: Rows, kl_strength: float = 0.0, generator: torch.Generator | None = None) -> Losses:
+    def forward(
+        self, rows: Rows, kl_strength: float = 0.0, generator: torch.Generator | None = None
+    ) -> Losses:
         """Losses of one step's rows."""
         objective = self.objective
         with torch.autocast(rows.ids.device.type, enabled=False):
@@ -139,11 +162,13 @@ class LarimarObjective(nn.Module):
             return flat.logits.new_zeros(())
         length = int(asked.lengths[rows].max())
         with torch.no_grad():
-            base = hidden_states(self.larimar.decoder, asked.ids[rows, :length])[:, :-1][asked.wanted[rows, : length - 1]]
+            base = hidden_states(self.larimar.decoder, asked.ids[rows, :length])[:, :-1][
+                asked.wanted[rows, : length - 1]
+            ]
             base = logits_of(self.larimar.decoder, base).log_softmax(-1)
         chosen = flat.term == _OTHER
-        said, weight = flat.logits[chosen].log_softmax(-1), flat.weights[chosen]
-        each = F.kl_div(said, base, log_target=True, reduction="none").sum(-1)
+        predicted, weight = flat.logits[chosen].log_softmax(-1), flat.weights[chosen]
+        each = F.kl_div(predicted, base, log_target=True, reduction="none").sum(-1)
         return (each * weight).sum() / weight.sum().clamp_min(1e-9)
 
     def _language_model(self, rows: Rows) -> Tensor:
@@ -186,7 +211,9 @@ class _Questions:
 
 @dataclass
 class _Predictions:
-    """Every token that is to be predicted: logits ``(n, vocabulary)``, label, weight and term ``(n,)`` each."""
+    """Every token that is to be predicted: logits ``(n, vocabulary)``, label, weight and term ``(n,)``
+    each.
+    """
 
     logits: Tensor
     labels: Tensor
@@ -196,7 +223,9 @@ class _Predictions:
     def reconstruction(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """``-ln p(x | z)`` per unit of weight, and accuracy on tokens of full weight."""
         logits, labels, weights = self.logits[chosen], self.labels[chosen], self.weights[chosen]
-        loss = (F.cross_entropy(logits, labels, reduction="none") * weights).sum() / weights.sum().clamp_min(1e-9)
+        loss = (F.cross_entropy(logits, labels, reduction="none") * weights).sum() / weights.sum().clamp_min(
+            1e-9
+        )
         full = weights == 1
         right = (logits.detach().argmax(-1) == labels) & full
         return loss, right.sum() / full.sum().clamp_min(1)
@@ -205,11 +234,19 @@ class _Predictions:
 def _questions(rows: Rows, readouts: Tensor, Z: Tensor, objective: Objective) -> _Questions:
     nothing = torch.zeros_like(rows.other)
     recalled = ~rows.other if objective.memory else nothing
-    about_other = rows.other if objective.language_model and objective.language_model_memory == "other" else nothing
-    direct = ~rows.other & (rows.memory < int(objective.autoencoder_share * len(Z))) if objective.autoencoder else nothing
+    about_other = (
+        rows.other if objective.language_model and objective.language_model_memory == "other" else nothing
+    )
+    direct = (
+        ~rows.other & (rows.memory < int(objective.autoencoder_share * len(Z)))
+        if objective.autoencoder
+        else nothing
+    )
     chosen = [torch.nonzero(each).flatten() for each in (recalled, about_other, direct)]
     row = torch.cat(chosen)
-    term = torch.cat([torch.full_like(each, name) for each, name in zip(chosen, (_MEMORY, _OTHER, _AUTOENCODER))])
+    term = torch.cat(
+        [torch.full_like(each, name) for each, name in zip(chosen, (_MEMORY, _OTHER, _AUTOENCODER))]
+    )
     columns = torch.arange(1, rows.ids.shape[1] + 1, device=row.device)
     lengths = ((rows.weights[row] > 0) * columns).amax(dim=1)
     order = lengths.argsort(stable=True)

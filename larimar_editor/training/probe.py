@@ -1,4 +1,6 @@
-"""How good a model in training is: reconstruction of held-out records, and edits of the project's own, one at a time."""
+"""How good a model in training is: reconstruction of held-out records, and edits of the project's own, one at
+a time.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ from larimar_editor.training.rows import RowMaker
 
 
 @torch.no_grad()
-def reconstruction(objective: LarimarObjective, maker: RowMaker, records: Sequence[tuple[int, Mapping]], seed: int = 0) -> dict:
-    """Loss (nats per token) and accuracy (0 to 1) of held-out records: whole texts, and answers to wordings that were not
-    written, each in an episode of its own kind."""
+def reconstruction(
+    objective: LarimarObjective, maker: RowMaker, records: Sequence[tuple[int, Mapping]], seed: int = 0
+) -> dict:
+    """Loss (nats per token) and accuracy (0 to 1) of held-out records: whole texts, and answers to wordings
+    that were not written, each in an episode of its own kind."""
     settings = replace(maker.settings, cut_share=0.0, same_wording=0.0, preamble_share=0.0, other_share=0.0)
     plain = RowMaker(maker.tokenizer, settings)
     result = {}
@@ -37,11 +41,15 @@ def reconstruction(objective: LarimarObjective, maker: RowMaker, records: Sequen
 
 
 def edit_success(larimar: LarimarForCausalLM, edits: Sequence[Edit]) -> dict[str, float]:
-    """Accuracy, S and M of single edits, 0 to 1, everything in scope: of the prompts, and of their first rephrasings."""
+    """Accuracy, S and M of single edits, 0 to 1, everything in scope: of the prompts, and of their first
+    rephrasings.
+    """
     scope, larimar.config.scope = larimar.config.scope, "none"
     try:
         records = score_single_edits(larimar, edits, progress=False)
     finally:
         larimar.config.scope = scope
     names = [(kind, key) for kind in ("rewrite", "rephrase") for key in ("accuracy", "success", "magnitude")]
-    return {f"{kind}_{key}": round(fmean(record[kind][0][key] for record in records), 4) for kind, key in names}
+    return {
+        f"{kind}_{key}": round(fmean(record[kind][0][key] for record in records), 4) for kind, key in names
+    }

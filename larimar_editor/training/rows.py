@@ -1,8 +1,9 @@
-"""From training records to what one step needs: texts that are written to memory, and token rows that are decoded from it.
+"""From training records to what one step needs: texts that are written to memory, and token rows that are
+decoded from it.
 
-A record is a text (``{"text": ...}``) or a fact in several wordings (`larimar_editor.data.relations`). Every choice that is
-made here comes from a generator seeded by the run's seed and the step, so that a run that was interrupted goes on as
-if it had not been.
+A record is a text (``{"text": ...}``) or a fact in several wordings (`larimar_editor.data.relations`). Every
+choice that is made here comes from a generator seeded by the run's seed and the step, so that a run that was
+interrupted goes on as if it had not been.
 """
 
 from __future__ import annotations
@@ -24,18 +25,25 @@ class RowSettings:
 
     cut_share: float = setting(
         0.4,
-        "share of texts that are decoded from a random token on, so that the decoder learns to answer without the exact prefix",
+        "share of texts that are decoded from a random token on, so that the decoder learns to answer "
+        "without the exact prefix",
         at_least=0,
         at_most=1,
     )
     tail: int = setting(6, "last tokens of a text that have weight 1", at_least=1)
     body_weight: float = setting(0.2, "weight of its other tokens", at_least=0, at_most=1)
     wordings: int = setting(2, "prompts of a fact that are asked per step", at_least=1)
-    same_wording: float = setting(0.35, "how often the wording that was written is among them", at_least=0, at_most=1)
-    preamble_share: float = setting(0.3, "how often sentences about something else stand before a prompt", at_least=0, at_most=1)
+    same_wording: float = setting(
+        0.35, "how often the wording that was written is among them", at_least=0, at_most=1
+    )
+    preamble_share: float = setting(
+        0.3, "how often sentences about something else stand before a prompt", at_least=0, at_most=1
+    )
     stop_weight: float = setting(0.5, "weight of the full stop after an answer", at_least=0, at_most=1)
     other_share: float = setting(
-        0.3, "rows per memory text that ask about something else, where the memory should make no difference", at_least=0
+        0.3,
+        "rows per memory text that ask about something else, where the memory should make no difference",
+        at_least=0,
     )
     max_length: int = setting(64, "tokens of a row", at_least=1)
 
@@ -45,7 +53,9 @@ class RowSettings:
 
 @dataclass
 class Row:
-    """Tokens to decode, the weight of each as something to predict, and the memory text that it belongs to."""
+    """Tokens to decode, the weight of each as something to predict, and the memory text that it belongs
+    to.
+    """
 
     memory: int
     tokens: list[int]
@@ -124,7 +134,9 @@ class RowMaker:
         ids = self._ids(text)[-settings.max_length :]
         start = rng.randrange(1, len(ids) - 3) if len(ids) > 5 and rng.random() < settings.cut_share else 0
         ids = ids[start:]
-        weights = [settings.body_weight] * max(0, len(ids) - settings.tail) + [1.0] * min(len(ids), settings.tail)
+        weights = [settings.body_weight] * max(0, len(ids) - settings.tail) + [1.0] * min(
+            len(ids), settings.tail
+        )
         return Row(memory, ids, weights)
 
     def _fact_rows(self, memory: int, record: Mapping, rng: random.Random) -> list[Row]:
@@ -132,16 +144,21 @@ class RowMaker:
         asked = rng.sample(rephrasings, min(self.settings.wordings, len(rephrasings)))
         if not asked or rng.random() < self.settings.same_wording:
             asked[:1] = [record["prompt"]]
-        return [self._answer_row(memory, prompt, record["target_new"], rng, self.settings.stop_weight) for prompt in asked]
+        return [
+            self._answer_row(memory, prompt, record["target_new"], rng, self.settings.stop_weight)
+            for prompt in asked
+        ]
 
-    def _answer_row(self, memory: int, prompt: str, answer: str, rng: random.Random, stop: float, other: bool = False) -> Row:
+    def _answer_row(
+        self, memory: int, prompt: str, answer: str, rng: random.Random, stop: float, other: bool = False
+    ) -> Row:
         prompt = self._with_preamble(prompt, rng)
-        asked, whole = len(self._ids(prompt)), self._ids(f"{prompt} {answer}")
-        weights = [0.0] * asked + [1.0] * (len(whole) - asked)
+        asked, tokens = len(self._ids(prompt)), self._ids(f"{prompt} {answer}")
+        weights = [0.0] * asked + [1.0] * (len(tokens) - asked)
         if stop and not other:
-            whole, weights = whole + self._ids("."), weights + [stop]
+            tokens, weights = tokens + self._ids("."), weights + [stop]
         limit = self.settings.max_length
-        return Row(memory, whole[-limit:], weights[-limit:], other)
+        return Row(memory, tokens[-limit:], weights[-limit:], other)
 
     def _with_preamble(self, prompt: str, rng: random.Random) -> str:
         if not self.preambles or rng.random() >= self.settings.preamble_share:
@@ -150,23 +167,29 @@ class RowMaker:
         return " ".join(text if text[-1] in ".?!" else f"{text}." for text in before) + " " + prompt
 
     def _other_rows(self, records: Sequence[Mapping], rng: random.Random) -> list[Row]:
-        """Rows about a neighbour of what is in memory, or about another record."""
+        """Rows about a locality prompt of what is in memory, or about another record."""
         rows = []
         for memory, record in enumerate(records):
             if rng.random() >= self.settings.other_share:
                 continue
             another = records[rng.randrange(len(records))]
-            neighbours = record.get("locality_prompt") or ()
-            if neighbours and rng.random() < 0.7:
-                answer = record["target_new"] if "target_new" not in another or rng.random() < 0.5 else another["target_new"]
-                rows.append(self._answer_row(memory, rng.choice(neighbours), answer, rng, 0, other=True))
+            locality = record.get("locality_prompt") or ()
+            if locality and rng.random() < 0.7:
+                answer = (
+                    record["target_new"]
+                    if "target_new" not in another or rng.random() < 0.5
+                    else another["target_new"]
+                )
+                rows.append(self._answer_row(memory, rng.choice(locality), answer, rng, 0, other=True))
             elif another is record:
                 continue
             elif "text" in another:
                 ids = self._ids(another["text"])[: self.settings.max_length]
                 rows.append(Row(memory, ids, [self.settings.body_weight] * len(ids), other=True))
             else:
-                rows.append(self._answer_row(memory, another["prompt"], another["target_new"], rng, 0, other=True))
+                rows.append(
+                    self._answer_row(memory, another["prompt"], another["target_new"], rng, 0, other=True)
+                )
         return rows
 
     def _collate(self, texts: list[str], records: list[int], rows: list[Row]) -> Rows:

@@ -26,17 +26,27 @@ class Metrics:
     def __init__(self, out: Path, first: int):
         out.mkdir(parents=True, exist_ok=True)
         path = out / "metrics.jsonl"
-        before = [line for line in path.read_text().splitlines() if _step_of(line) <= first] if path.exists() else []
+        before = (
+            [line for line in path.read_text().splitlines() if _step_of(line) <= first]
+            if path.exists()
+            else []
+        )
         path.write_text("".join(f"{line}\n" for line in before))
         self.file = path.open("a")
         self.board = SummaryWriter(str(out / "tensorboard"), purge_step=first + 1)
 
     def write(self, step: int, kind: str, values: Mapping[str, float | list[float]]) -> None:
         """Add one line: ``kind`` is "train" or "evaluation"."""
-        rounded = {name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()}
+        rounded = {
+            name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()
+        }
         self.file.write(json.dumps({"step": step, "kind": kind} | rounded) + "\n")
         for name, value in values.items():
-            several = {f"{name}_{place}": each for place, each in enumerate(value)} if isinstance(value, list) else {name: value}
+            several = (
+                {f"{name}_{place}": each for place, each in enumerate(value)}
+                if isinstance(value, list)
+                else {name: value}
+            )
             for label, each in several.items():
                 self.board.add_scalar(f"{kind}/{label}", each, step)
 

@@ -12,7 +12,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 
-def save(folder: Path, step: int, trained: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> None:
+def save(
+    folder: Path, step: int, trained: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer
+) -> None:
     """Write the state after ``step`` optimiser steps; the state before it is removed only then.
 
     Args:
@@ -28,7 +30,10 @@ def save(folder: Path, step: int, trained: Mapping[str, nn.Parameter], optimiser
     unfinished = folder / "unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, unfinished / "state.safetensors")
+    save_file(
+        {name: tensor.cpu().contiguous() for name, tensor in tensors.items()},
+        unfinished / "state.safetensors",
+    )
     note_step(unfinished, step)
     unfinished.replace(new)
     for old in folder.glob("step-*"):
@@ -49,15 +54,20 @@ def restore(state: Path, trained: Mapping[str, nn.Parameter], optimiser: torch.o
     """
     tensors = load_file(state / "state.safetensors")
     expected = {f"parameter.{name}" for name in trained}
-    found = {name for name in tensors if name.startswith("parameter.")}
-    if found != expected:
+    result = {name for name in tensors if name.startswith("parameter.")}
+    if result != expected:
         raise ValueError(
-            f"{state} is of a run that trains other parameters: {sorted(found ^ expected)[:4]}; choose another --out"
+            f"{state} is of a run that trains other parameters: {sorted(result ^ expected)[:4]}; choose "
+            "another --out"
         )
     for name, value in trained.items():
         with torch.no_grad():
             value.copy_(tensors[f"parameter.{name}"])
-        moments = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}.{name}" in tensors}
+        moments = {
+            key: tensors[f"{key}.{name}"]
+            for key in ("step", "exp_avg", "exp_avg_sq")
+            if f"{key}.{name}" in tensors
+        }
         if moments:
             optimiser.state[value] = {k: v if k == "step" else v.to(value.device) for k, v in moments.items()}
     return step_of(state)

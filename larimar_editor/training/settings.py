@@ -22,14 +22,18 @@ class Objective:
     memory: float = setting(1.0, "weight of the reconstruction through the memory", at_least=0)
     autoencoder: float = setting(1.0, "weight of the reconstruction from the encoding itself", at_least=0)
     autoencoder_share: float = setting(
-        1.0, "share of the texts that the autoencoder term decodes; the rest costs nothing", at_least=0, at_most=1
+        1.0,
+        "share of the texts that the autoencoder term decodes; the rest costs nothing",
+        at_least=0,
+        at_most=1,
     )
     kl: float = setting(1.0, "beta of the KL term of the reading weights, after annealing", at_least=0)
     kl_cycles: int = setting(10, "annealing cycles over the run; 0 keeps beta constant", at_least=0)
     language_model: float = setting(1.0, "weight of the language-model regulariser", at_least=0)
     language_model_memory: Literal["none", "other"] = setting(
         "none",
-        "none: the decoder's own loss on the texts, with nothing in memory (paper; decoder_mode full); other: with something "
+        "none: the decoder's own loss on the texts, with nothing in memory (paper; decoder_mode full); "
+        "other: with something "
         "else in memory the decoder should predict what the base model predicts",
     )
     episode_length: int = setting(16, "N: texts written to one memory", at_least=1)
@@ -50,21 +54,35 @@ class Optimisation:
 
     steps: int = setting(1000, "optimiser steps", at_least=1)
     texts_per_step: int = setting(
-        64, "texts written to memories per optimiser step, over all processes and accumulation steps", at_least=1
+        64,
+        "texts written to memories per optimiser step, over all processes and accumulation steps",
+        at_least=1,
     )
     accumulation: int = setting(1, "passes that one optimiser step adds up", at_least=1)
-    schedule: Literal["cosine", "linear", "constant"] = setting("cosine", "of the learning rates, after the warm-up")
+    schedule: Literal["cosine", "linear", "constant"] = setting(
+        "cosine", "of the learning rates, after the warm-up"
+    )
     warmup: int = setting(20, "steps in which the learning rates rise from 0", at_least=0)
     weight_decay: float = setting(0.0, "AdamW's", at_least=0)
     clip: float = setting(1.0, "largest gradient norm; 0 for no clipping", at_least=0)
-    decoder_rate: float = setting(1e-3, "learning rate of decoder or adapters; 0 freezes", at_least=0)
-    projection_rate: float = setting(3e-4, "learning rate of W_M; 0 freezes", at_least=0)
-    encoder_rate: float = setting(0.0, "learning rate of the encoder; 0 freezes", at_least=0)
-    memory_rate: float = setting(1e-3, "learning rate of prior and sigma_W; 0 freezes", at_least=0)
+    decoder_learning_rate: float = setting(
+        1e-3, "learning rate of decoder or adapters; 0 freezes", at_least=0, formerly="decoder_rate"
+    )
+    projection_learning_rate: float = setting(
+        3e-4, "learning rate of W_M; 0 freezes", at_least=0, formerly="projection_rate"
+    )
+    encoder_learning_rate: float = setting(
+        0.0, "learning rate of the encoder; 0 freezes", at_least=0, formerly="encoder_rate"
+    )
+    memory_learning_rate: float = setting(
+        1e-3, "learning rate of prior and sigma_W; 0 freezes", at_least=0, formerly="memory_rate"
+    )
     precision: Literal["no", "bf16", "fp16"] = setting("bf16", "of the forward pass")
     gradient_checkpointing: bool = setting(False, "recompute each layer in the backward pass")
     bucket_tokens: int = setting(
-        0, "tokens of one decoder pass, padding counted; 0: one pass per step. On a CPU about 1,000 is fastest", at_least=0
+        0,
+        "tokens of one decoder pass, padding counted; 0: one pass per step. On a CPU about 1,000 is fastest",
+        at_least=0,
     )
 
     def __post_init__(self):
@@ -76,7 +94,8 @@ class Source:
     """Training records."""
 
     path: str = setting(
-        help="a text file, one text a line; JSON lines of `larimar-editor data chunk`, `sample` or `rephrase`; sentences or "
+        help="a text file, one text a line; JSON lines of `larimar-editor data chunk`, `sample` or "
+        "`rephrase`; sentences or "
         "trivia, texts that ship; or relations, facts in several wordings made by rule"
     )
     share: float = setting(1.0, "relative share of the texts of a step", at_least=0)
@@ -93,15 +112,20 @@ class TrainingSettings:
     sources: tuple[Source, ...] = setting(help="where the records come from; see below")
     start: Literal["closed-form", "noise", "regression"] = setting(
         "closed-form",
-        "closed-form: a checkpoint of `larimar-editor fit`; noise: the paper; regression: a transformer encoder is first "
+        "closed-form: a checkpoint of `larimar-editor fit`; noise: the paper; regression: a transformer "
+        "encoder is first "
         "regressed onto the closed form's latents",
     )
     checkpoint: str | None = setting(None, "the closed form, for the starts that need one")
-    model: Mapping[str, Any] = setting(help="settings of the checkpoint that differ from the start's", factory=dict)
+    model: Mapping[str, Any] = setting(
+        help="settings of the checkpoint that differ from the start's", factory=dict
+    )
     objective: Objective = setting(help="see below", factory=Objective)
     optimisation: Optimisation = setting(help="see below", factory=Optimisation)
     rows: RowSettings = setting(help="see below", factory=RowSettings)
-    regression_steps: int = setting(1000, "steps of the regression onto the closed form's latents", at_least=1)
+    regression_steps: int = setting(
+        1000, "steps of the regression onto the closed form's latents", at_least=1
+    )
     evaluate_every: int = setting(250, "optimiser steps between evaluations", at_least=1)
     save_every: int = setting(100, "optimiser steps between saves", at_least=1)
     held_out: int = setting(128, "records of each source that are never trained on", at_least=1)
@@ -144,18 +168,27 @@ class TrainingSettings:
         """From nested mappings, as in the YAML file. Raises ValueError as `from_yaml`."""
         parts = {
             name: build(kind, values.get(name) or {}, f"{where}, {name}")
-            for name, kind in (("objective", Objective), ("optimisation", Optimisation), ("rows", RowSettings))
+            for name, kind in (
+                ("objective", Objective),
+                ("optimisation", Optimisation),
+                ("rows", RowSettings),
+            )
         }
         sources = tuple(build(Source, source, f"{where}, sources") for source in values.get("sources") or ())
         return build(cls, dict(values) | parts | {"sources": sources}, where)
 
     def to_dict(self) -> dict:
         """Nested mappings; `from_dict` takes them back."""
-        return asdict(self) | {"sources": [asdict(source) for source in self.sources], "model": dict(self.model)}
+        return asdict(self) | {
+            "sources": [asdict(source) for source in self.sources],
+            "model": dict(self.model),
+        }
 
 
 def documentation() -> str:
-    """Every key of hyperparameter files, checkpoints and training files, in Markdown; ``docs/settings.md`` is this."""
+    """Every key of hyperparameter files, checkpoints and training files, in Markdown; ``docs/settings.md`` is
+    this.
+    """
     parts = [
         "# Settings",
         "Printed by `larimar-editor data settings`, from the declarations in the code.",
@@ -166,6 +199,11 @@ def documentation() -> str:
         "## Training files (`configs/training`)",
         table(TrainingSettings),
     ]
-    for name, kind in (("sources", Source), ("objective", Objective), ("optimisation", Optimisation), ("rows", RowSettings)):
+    for name, kind in (
+        ("sources", Source),
+        ("objective", Objective),
+        ("optimisation", Optimisation),
+        ("rows", RowSettings),
+    ):
         parts += [f"### `{name}`", table(kind)]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"

@@ -70,12 +70,18 @@ class LineFile:
 
 
 def open_sources(sources: Sequence[Source], seed: int) -> tuple[list[Records], list[str]]:
-    """The records of each source, and sentences from those that are text (or from the sentences that ship)."""
+    """The records of each source, and sentences from those that are text (or from the sentences that
+    ship).
+    """
     shipped = {"sentences": SENTENCES, "trivia": TRIVIA}
     files = {
-        source.path: LineFile(shipped.get(source.path) or Path(source.path)) for source in sources if source.path != "relations"
+        source.path: LineFile(shipped.get(source.path) or Path(source.path))
+        for source in sources
+        if source.path != "relations"
     }
-    text = [line for file in files.values() for line in file.sample(20_000, seed)] or LineFile(SENTENCES).sample(20_000, seed)
+    text = [line for file in files.values() for line in file.sample(20_000, seed)] or LineFile(
+        SENTENCES
+    ).sample(20_000, seed)
     facts = RephrasedFacts(read_relations(), Names(text=text), seed)
     return [files.get(source.path, facts) for source in sources], [line for line in text if len(line) <= 100]
 
@@ -83,8 +89,8 @@ def open_sources(sources: Sequence[Source], seed: int) -> tuple[list[Records], l
 class Stream:
     """Which records a step takes: each source gives its share, in an order that is new in every epoch.
 
-    A step's records depend on the seed and the step alone, so that an interrupted run goes on with the same data. The first
-    ``held_out`` records of each source are never taken.
+    A step's records depend on the seed and the step alone, so that an interrupted run goes on with the same
+    data. The first ``held_out`` records of each source are never taken.
 
     Args:
         sources: shares.
@@ -97,14 +103,24 @@ class Stream:
         ValueError: a source with no record beyond those held out.
     """
 
-    def __init__(self, sources: Sequence[Source], records: Sequence[Records], texts_per_step: int, held_out: int, seed: int):
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        records: Sequence[Records],
+        texts_per_step: int,
+        held_out: int,
+        seed: int,
+    ):
         self.records, self.texts_per_step, self.held_out, self.seed = records, texts_per_step, held_out, seed
         shares = np.array([source.share for source in sources], dtype=float)
         self.borders = np.concatenate(([0.0], np.cumsum(shares / shares.sum()))) * texts_per_step
         self.sizes = [len(each) if isinstance(each, Sized) else ENDLESS for each in records]
         for source, size in zip(sources, self.sizes):
             if size <= held_out:
-                raise ValueError(f"{source.path} has {size} records and {held_out} are held out for evaluation; lower held_out")
+                raise ValueError(
+                    f"{source.path} has {size} records and {held_out} are held out for evaluation; lower "
+                    "held_out"
+                )
         self._order: dict[int, tuple[int, np.ndarray]] = {}
 
     def offset(self, source: int) -> int:
@@ -125,10 +141,14 @@ class Stream:
 
     def evaluation(self, count: int) -> list[tuple[int, Mapping]]:
         """Up to ``count`` held-out records of each source."""
-        return [(-1, records[index]) for records in self.records for index in range(min(count, self.held_out))]
+        return [
+            (-1, records[index]) for records in self.records for index in range(min(count, self.held_out))
+        ]
 
     def _place(self, source: int, step: int) -> int:
-        """Records of this source before a step. Shares that are no whole numbers come out right over several steps."""
+        """Records of this source before a step. Shares that are no whole numbers come out right over several
+        steps.
+        """
         return int(np.floor((self.borders[source + 1] - self.borders[source]) * step + 1e-6))
 
     def _index(self, source: int, place: int) -> int:

@@ -17,15 +17,20 @@ from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.training.settings import TrainingSettings
 
 
-def start(settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
+def start(
+    settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> LarimarForCausalLM:
     """The model at step 0, before any regression.
 
     Raises:
-        ValueError: a start that needs a checkpoint without one, or a regression without a transformer encoder.
+        ValueError: a start that needs a checkpoint without one, or a regression without a transformer
+            encoder.
         FileNotFoundError: no such checkpoint.
     """
     if settings.start != "noise" and not settings.checkpoint:
-        raise ValueError(f"start: {settings.start} needs `checkpoint`, a folder that `larimar-editor fit` wrote")
+        raise ValueError(
+            f"start: {settings.start} needs `checkpoint`, a folder that `larimar-editor fit` wrote"
+        )
     with torch.random.fork_rng():  # adapters and new encoder layers are drawn
         torch.manual_seed(settings.seed)
         return (_from_noise if settings.start == "noise" else _from_closed_form)(settings, decoder, tokenizer)
@@ -34,10 +39,16 @@ def start(settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTr
 def _from_closed_form(
     settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> LarimarForCausalLM:
-    closed = LarimarForCausalLM.from_pretrained(str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer)
+    closed = LarimarForCausalLM.from_pretrained(
+        str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer
+    )
     if settings.start == "regression" and settings.model.get("encoder_type") != "transformer":
-        raise ValueError("start: regression trains a transformer encoder; set encoder_type: transformer under `model`")
-    values = closed.config.to_dict() | {"tied_projection": settings.start == "regression"} | dict(settings.model)
+        raise ValueError(
+            "start: regression trains a transformer encoder; set encoder_type: transformer under `model`"
+        )
+    values = (
+        closed.config.to_dict() | {"tied_projection": settings.start == "regression"} | dict(settings.model)
+    )
     values.pop("model_type")
     model = LarimarForCausalLM(LarimarConfig(**values), decoder, tokenizer)
     for part in (model.projection, model.analysis):
@@ -45,7 +56,9 @@ def _from_closed_form(
     return model
 
 
-def _from_noise(settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> LarimarForCausalLM:
+def _from_noise(
+    settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> LarimarForCausalLM:
     defaults: dict[str, Any] = {
         "base_model_name_or_path": settings.decoder,
         "encoder_type": "transformer",
@@ -69,7 +82,7 @@ def regress(
     batches: Callable[[int], list[str]],
     target: Callable[[list[str]], torch.Tensor],
     steps: int,
-    rate: float = 1e-4,
+    learning_rate: float = 1e-4,
     progress: bool = True,
 ) -> list[float]:
     """Train ``encoder`` to give ``target``'s latents; no decoder pass beyond the target's own.
@@ -79,12 +92,13 @@ def regress(
         batches: texts of a step.
         target: texts to latents ``(N, C)``.
         steps: optimiser steps.
-        rate: AdamW's learning rate; it falls to 0 linearly.
+        learning_rate: AdamW's; it falls to 0 linearly.
 
     Returns:
-        relative squared error of each step: squared error over the target's variance, 1 for the best constant.
+        relative squared error of each step: squared error over the target's variance, 1 for the best
+            constant.
     """
-    optimiser = torch.optim.AdamW(encoder.parameters(), lr=rate)
+    optimiser = torch.optim.AdamW(encoder.parameters(), lr=learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
     errors = []
     encoder.train()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import platform
 import resource
 import sys
+import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import transformers
@@ -30,6 +33,15 @@ def synchronise() -> None:
     """Wait for the GPU, where there is one: only then is what was begun done."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+
+
+def timed_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, float]:
+    """The function's result and its seconds, CUDA synchronised before and after."""
+    synchronise()
+    start = time.perf_counter()
+    result = function(*args, **kwargs)
+    synchronise()
+    return result, time.perf_counter() - start
 
 
 def peak_memory_mb() -> float:

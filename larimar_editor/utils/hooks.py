@@ -45,7 +45,8 @@ class _Loader(importlib.abc.Loader):
         self.loader.exec_module(module)
         package = self.then.split(".")[0] + "."
         ours = [each for name, each in list(sys.modules.items()) if name.startswith(package)]
-        # Where a module of the same package is what imports ``module``, ``then`` may need that one whole: it comes by itself.
+        # Where a module of the same package is what imports ``module``, ``then`` may need that one whole: it
+        # comes by itself.
         if not any(getattr(each.__spec__, "_initializing", False) for each in ours):
             importlib.import_module(self.then)
 

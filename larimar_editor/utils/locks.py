@@ -9,14 +9,19 @@ from torch import nn
 _LOCK = "_larimar_lock"
 
 
-# The class behind threading.RLock: entered and left without a line of Python, so that nothing can come between.
+# The class behind threading.RLock: entered and left without a line of Python, so that nothing can come
+# between.
 class Lock(type(threading.RLock())):  # type: ignore[misc]
-    """A re-entrant lock that may stand among the attributes of something that is copied: the copy gets one of its own."""
+    """A re-entrant lock that may stand among the attributes of something that is copied: the copy gets one of
+    its own.
+    """
 
     def __deepcopy__(self, memo: dict) -> Lock:
         return Lock()
 
 
 def decoder_lock(decoder: nn.Module) -> Lock:
-    """The lock of a decoder, which every Larimar around it takes: adapters are switched on the decoder itself."""
+    """The lock of a decoder, which every Larimar around it takes: adapters are switched on the decoder
+    itself.
+    """
     return decoder.__dict__.setdefault(_LOCK, Lock())

@@ -1,7 +1,7 @@
 """Settings: each is declared once, in a dataclass field: type, default, range and meaning.
 
-From the declaration come the check at the door, the reading of files, the comments of YAML files and the tables of the
-documentation.
+From the declaration come the check at the door, the reading of files, the comments of YAML files and the
+tables of the documentation.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def setting(
     at_least: float | None = None,
     above: float | None = None,
     at_most: float | None = None,
+    formerly: str | None = None,
     **tags: bool,
 ) -> Any:
     """A dataclass field that is a setting.
@@ -37,9 +38,16 @@ def setting(
         help: what it is for, in one line.
         factory: makes the default, where that is mutable.
         at_least, above, at_most: range of a number.
+        formerly: name that older files have for it; `build` takes it too.
         tags: marks for the dataclass' own use.
     """
-    metadata = {"help": help, "at_least": at_least, "above": above, "at_most": at_most} | tags
+    metadata = {
+        "help": help,
+        "at_least": at_least,
+        "above": above,
+        "at_most": at_most,
+        "formerly": formerly,
+    } | tags
     return field(default=default, default_factory=factory, metadata=metadata)
 
 
@@ -67,7 +75,8 @@ def check_one(kind: type, name: str, value: object) -> None:
 
 
 def build(kind: type[Settings], values: Mapping, where: str) -> Settings:
-    """A dataclass from what a file holds. YAML reads 1e-3 as text: a number is made of it where one is wanted.
+    """A dataclass from what a file holds. YAML reads 1e-3 as text: a number is made of it where one is
+    wanted.
 
     Args:
         kind: the dataclass; it checks itself.
@@ -75,11 +84,14 @@ def build(kind: type[Settings], values: Mapping, where: str) -> Settings:
         where: the file, or the part of it, for messages.
 
     Raises:
-        ValueError: an unknown or missing key, or a value out of its range; the message names ``where`` and the key.
+        ValueError: an unknown or missing key, or a value out of its range; the message names ``where`` and
+            the key.
     """
     if not isinstance(values, Mapping):
         raise ValueError(f"{where} must hold keys and values")
     known = _fields(kind)  # type: ignore[arg-type]
+    now = {each.metadata.get("formerly"): name for name, each in known.items()}
+    values = {name if name in known else now.get(name, name): value for name, value in values.items()}
     for name in values:
         if name not in known:
             close = difflib.get_close_matches(str(name), known, n=1)
@@ -96,7 +108,9 @@ def build(kind: type[Settings], values: Mapping, where: str) -> Settings:
 
 
 def described(kind: type) -> Iterator[tuple[str, str, object, str]]:
-    """Name, type with its range, default (`REQUIRED` where there is none) and meaning of each setting, for documentation."""
+    """Name, type with its range, default (`REQUIRED` where there is none) and meaning of each setting, for
+    documentation.
+    """
     for name, each in _fields(kind).items():
         wanted = " or ".join(_wanted(one, each) for one in _alternatives(kind)[name] if one is not NoneType)
         default = each.default if each.default_factory is MISSING else each.default_factory()
@@ -107,7 +121,13 @@ def table(kind: type) -> str:
     """The settings of a dataclass in Markdown."""
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for name, wanted, default, meaning in described(kind):
-        shown = default if isinstance(default, str) else "its own" if is_dataclass(default) else json.dumps(default)
+        shown = (
+            default
+            if isinstance(default, str)
+            else "its own"
+            if is_dataclass(default)
+            else json.dumps(default)
+        )
         lines.append(f"| `{name}` | {wanted} | {shown or '–'} | {meaning} |")
     return "\n".join(lines) + "\n"
 
@@ -122,7 +142,10 @@ def _alternatives(kind: type) -> dict[str, tuple[Any, ...]]:
     """The types that each setting may have."""
     hints = get_type_hints(kind)
     unions = (Union, UnionType)
-    return {name: get_args(hints[name]) if get_origin(hints[name]) in unions else (hints[name],) for name in _fields(kind)}
+    return {
+        name: get_args(hints[name]) if get_origin(hints[name]) in unions else (hints[name],)
+        for name in _fields(kind)
+    }
 
 
 def _fits(value: object, kind: Any, each: Field) -> bool:
@@ -140,7 +163,11 @@ def _fits(value: object, kind: Any, each: Field) -> bool:
 
 def _in_range(value: float, each: Field) -> bool:
     least, above, most = (each.metadata.get(bound) for bound in ("at_least", "above", "at_most"))
-    return (least is None or value >= least) and (above is None or value > above) and (most is None or value <= most)
+    return (
+        (least is None or value >= least)
+        and (above is None or value > above)
+        and (most is None or value <= most)
+    )
 
 
 def _wanted(kind: Any, each: Field) -> str:
@@ -148,7 +175,14 @@ def _wanted(kind: Any, each: Field) -> str:
         return f"one of {', '.join(get_args(kind))}"
     if kind in (int, float):
         return f"a {'whole ' * (kind is int)}number{_range(each)}"
-    words = {str: "a text", bool: "true or false", NoneType: "null", dict: "a mapping", Mapping: "a mapping", list: "a list"}
+    words = {
+        str: "a text",
+        bool: "true or false",
+        NoneType: "null",
+        dict: "a mapping",
+        Mapping: "a mapping",
+        list: "a list",
+    }
     plain = get_origin(kind) or kind
     return words.get(plain, plain.__name__)
 
@@ -157,7 +191,9 @@ def _range(each: Field) -> str:
     least, above, most = (each.metadata.get(bound) for bound in ("at_least", "above", "at_most"))
     if least is not None and most is not None:
         return f" between {least:g} and {most:g}"
-    return f" of at least {least:g}" if least is not None else f" above {above:g}" if above is not None else ""
+    return (
+        f" of at least {least:g}" if least is not None else f" above {above:g}" if above is not None else ""
+    )
 
 
 def _number(value: object, alternatives: tuple[Any, ...]) -> object:

@@ -9,7 +9,9 @@ from transformers import PreTrainedTokenizerBase
 
 # Not the end: an initial ("J. R. R. Tolkien"), and what is short for a word before a name.
 _ABBREVIATION = "".join(
-    rf"(?<!{before}{short}\.)" for before in (r"\s", "^", r"\.") for short in ("[A-Z]", "Mr", "Mrs", "Ms", "Dr", "St", "Jr", "Sr")
+    rf"(?<!{before}{short}\.)"
+    for before in (r"\s", "^", r"\.")
+    for short in ("[A-Z]", "Mr", "Mrs", "Ms", "Dr", "St", "Jr", "Sr")
 )
 _SENTENCE_END = re.compile(rf"(?<=[.!?。！？]){_ABBREVIATION}\s+|\n+")
 
@@ -21,11 +23,15 @@ class TruncationWarning(UserWarning):
 def sentences(text: str) -> list[str]:
     """The sentences of a text, stripped; the text itself when nothing is left of it.
 
-    The start of an answer says nothing without its question: where a question comes before it ("What does A play? They
-    play"), both together follow as one more sentence, the last.
+    The start of an answer says nothing without its question: where a question comes before it ("What does A
+    play? They play"), both together follow as one more sentence, the last.
     """
     parts = [part.strip() for part in _SENTENCE_END.split(text) if part.strip()] or [text]
-    if len(parts) > 1 and parts[-2].endswith(("?", "？")) and not parts[-1].endswith((".", "!", "?", "。", "！", "？")):
+    if (
+        len(parts) > 1
+        and parts[-2].endswith(("?", "？"))
+        and not parts[-1].endswith((".", "!", "?", "。", "！", "？"))
+    ):
         parts.append(f"{parts[-2]} {parts[-1]}")
     return parts
 

@@ -1,4 +1,6 @@
-"""The benchmark runs, says what it counted, and costs do not grow where they should not. Ratios only, never seconds."""
+"""The benchmark runs, says what it counted, and costs do not grow where they should not. Ratios only, never
+seconds.
+"""
 
 import json
 
@@ -42,7 +44,10 @@ def test_costs_that_must_not_grow(tiny):
 
 
 def test_targets_are_judged_by_their_figures():
-    report = {"lookups": [{"faiss": {"median": 0.004}, "recall": 0.98}], "edits": {"single_against_encoder": 1.4}}
+    report = {
+        "lookups": [{"faiss": {"median": 0.004}, "recall": 0.98}],
+        "edits": {"single_against_encoder": 1.4},
+    }
     judged = [target.of(report) for target in run._targets(run.Sizes(1, (1,), (1,), (1,), (100_000,)))]
     assert [row["met"] for row in judged if row] == [True, True, False]
     assert judged[1] is None, "what was not measured is not judged"
@@ -50,7 +55,12 @@ def test_targets_are_judged_by_their_figures():
 
 def test_seconds_are_summarised_without_the_first():
     found = summary([9.0, 1.0, 2.0, 6.0])
-    assert found == {"first": 9.0, "median": 2.0, "p99": pytest.approx(np.percentile([1, 2, 6], 99)), "count": 4}
+    assert found == {
+        "first": 9.0,
+        "median": 2.0,
+        "p99": pytest.approx(np.percentile([1, 2, 6], 99)),
+        "count": 4,
+    }
 
 
 def test_a_timed_method_is_itself_again():

@@ -30,13 +30,29 @@ def folder(tokenizer, tmp_path_factory):
     decoder.save_pretrained(folder / "decoder")
     tokenizer.save_pretrained(folder / "decoder")
     (folder / "sentences.txt").write_text("\n".join(SENTENCES))
-    options = ["--model", str(folder / "decoder"), "--text", str(folder / "sentences.txt"), "--code-size", "24", "--slots", "2"]
-    run("fit", *options, "--dtype", "float32", "--scope-threshold", "0.7", "--out", str(folder / "checkpoint"))
+    options = [
+        "--model",
+        str(folder / "decoder"),
+        "--text",
+        str(folder / "sentences.txt"),
+        "--code-size",
+        "24",
+        "--slots",
+        "2",
+    ]
+    run(
+        "fit", *options, "--dtype", "float32", "--scope-threshold", "0.7", "--out", str(folder / "checkpoint")
+    )
     edits = [
-        fact | {"subject": fact["prompt"].split()[1], "ground_truth": "French", "rephrase_prompt": f"{fact['prompt']} now"}
+        fact
+        | {
+            "subject": fact["prompt"].split()[1],
+            "ground_truth": "French",
+            "rephrase_prompt": f"{fact['prompt']} now",
+        }
         | {"locality_prompt": f"My friend {number} plays the", "locality_ground_truth": "piano"}
         for number, fact in enumerate(FACTS)
-    ]  # fmt: skip
+    ]
     (folder / "edits.json").write_text(json.dumps(edits))
     return folder
 
@@ -52,7 +68,9 @@ COMMANDS = ("fit", "train", "calibrate", "compare", "eval", "bench", "data")
 PREPARE = ("chunk", "sample", "rephrase", "memit-stats", "models", "settings")
 
 
-@pytest.mark.parametrize("command", [[name] for name in COMMANDS] + [["data", name] for name in PREPARE], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [[name] for name in COMMANDS] + [["data", name] for name in PREPARE], ids=" ".join
+)
 def test_every_command_has_help(command):
     done = CliRunner().invoke(app, [*command, "--help"])
     assert done.exit_code == 0 and "--help" in done.output
@@ -91,8 +109,19 @@ def test_one_import_in_any_order_makes_checkpoints_known_to_transformers(first):
 
 def test_eval_takes_a_checkpoint_and_other_settings(folder, tmp_path):
     """What `--set` changes is in the summary, and its records are not mixed with others."""
-    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump({"alg_name": "LARIMAR", "model_name": str(folder / "decoder")}))
-    given = ["eval", "batch", "--hparams", tmp_path / "tiny.yaml", "--checkpoint", folder / "checkpoint", "--baselines", "0"]
+    (tmp_path / "tiny.yaml").write_text(
+        yaml.safe_dump({"alg_name": "LARIMAR", "model_name": str(folder / "decoder")})
+    )
+    given = [
+        "eval",
+        "batch",
+        "--hparams",
+        tmp_path / "tiny.yaml",
+        "--checkpoint",
+        folder / "checkpoint",
+        "--baselines",
+        "0",
+    ]
     given += ["--counterfact", folder / "edits.json", "--out", tmp_path / "out"]
     for gain in ("1.5", "1.5", "2.0"):
         done = CliRunner().invoke(app, [str(each) for each in (*given, "--set", f"key_gain={gain}")])
@@ -101,7 +130,9 @@ def test_eval_takes_a_checkpoint_and_other_settings(folder, tmp_path):
     summary = json.loads((tmp_path / "out" / "batch" / "summary.json").read_text())
     assert summary["settings"]["overrides"] == {"key_gain": 1.5}
     records = (tmp_path / "out" / "batch" / "records.jsonl").read_text().splitlines()
-    rewrites = [json.loads(line)["rewrite"] for line in records if json.loads(line)["condition"] == "K = 512, N = 3"]
+    rewrites = [
+        json.loads(line)["rewrite"] for line in records if json.loads(line)["condition"] == "K = 512, N = 3"
+    ]
     (row,) = [row for row in summary["rows"] if row["name"] == "K = 512, N = 3"]
     assert len(rewrites) == 3 and row["rewrite"]["value"] == pytest.approx(sum(rewrites) / 3)
     done = CliRunner().invoke(app, [str(each) for each in (*given, "--set", "key_gain")])
@@ -110,9 +141,27 @@ def test_eval_takes_a_checkpoint_and_other_settings(folder, tmp_path):
 
 def test_perplexity_of_a_text_out_of_scope_is_the_base_models(folder, tmp_path):
     (tmp_path / "text.txt").write_text("Water boils at a temperature that depends on the pressure. " * 80)
-    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump({"alg_name": "LARIMAR", "model_name": str(folder / "decoder")}))
-    given = ["eval", "perplexity", "--hparams", tmp_path / "tiny.yaml", "--checkpoint", folder / "checkpoint", "--limit", "2"]
-    given += ["--text", tmp_path / "text.txt", "--counterfact", folder / "edits.json", "--out", tmp_path / "out"]
+    (tmp_path / "tiny.yaml").write_text(
+        yaml.safe_dump({"alg_name": "LARIMAR", "model_name": str(folder / "decoder")})
+    )
+    given = [
+        "eval",
+        "perplexity",
+        "--hparams",
+        tmp_path / "tiny.yaml",
+        "--checkpoint",
+        folder / "checkpoint",
+        "--limit",
+        "2",
+    ]
+    given += [
+        "--text",
+        tmp_path / "text.txt",
+        "--counterfact",
+        folder / "edits.json",
+        "--out",
+        tmp_path / "out",
+    ]
     done = CliRunner().invoke(app, [str(each) for each in given])
     assert done.exit_code == 0, (done.output, done.exception)
     (row,) = json.loads((tmp_path / "out" / "perplexity" / "summary.json").read_text())["rows"]
@@ -122,17 +171,34 @@ def test_perplexity_of_a_text_out_of_scope_is_the_base_models(folder, tmp_path):
 
 def test_calibrate_makes_and_writes_an_internal_detector(folder, tokenizer):
     before = load_file(folder / "checkpoint" / "model.safetensors")
-    found = run("calibrate", "--checkpoint", folder / "checkpoint", "--detector", "internal", "--limit", "9", "--write")
+    found = run(
+        "calibrate",
+        "--checkpoint",
+        folder / "checkpoint",
+        "--detector",
+        "internal",
+        "--limit",
+        "9",
+        "--write",
+    )
     after = load_file(folder / "checkpoint" / "model.safetensors")
-    assert {name: value.dtype for name, value in before.items()}.items() <= {n: v.dtype for n, v in after.items()}.items()
+    assert {name: value.dtype for name, value in before.items()}.items() <= {
+        n: v.dtype for n, v in after.items()
+    }.items()
     assert found["detector"] == "internal" and 0 <= found["equal_error_rate"] <= 1
     model = share_sentence_encoder(LarimarForCausalLM.from_pretrained(folder / "checkpoint"))
-    assert model.config.scope == "internal" and model.config.scope_threshold == pytest.approx(found["threshold"])
+    assert model.config.scope == "internal" and model.config.scope_threshold == pytest.approx(
+        found["threshold"]
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [(["--train", "7"], "at least 80"), (["--write"], "needs"), (["--write", "--checkpoint", "smollm2-135m"], "ships with")],
+    [
+        (["--train", "7"], "at least 80"),
+        (["--write"], "needs"),
+        (["--write", "--checkpoint", "smollm2-135m"], "ships with"),
+    ],
 )
 def test_calibrate_never_writes_over_what_is_installed(given, message):
     stored = shipped(DECODER) / "config.json"
@@ -148,7 +214,18 @@ def test_calibrate_prints_what_it_found():
 
 
 def test_fit_makes_a_checkpoint_from_the_command_line(tmp_path):
-    options = ["--sentences", "60", "--code-size", "16", "--slots", "2", "--dtype", "float32", "--out", tmp_path / "made"]
+    options = [
+        "--sentences",
+        "60",
+        "--code-size",
+        "16",
+        "--slots",
+        "2",
+        "--dtype",
+        "float32",
+        "--out",
+        tmp_path / "made",
+    ]
     report = run("fit", *options)
     assert report["latent_size"] == 32 and report["sentences"] == 60 and 0 < report["explained_variance"] < 1
     assert {path.name for path in (tmp_path / "made").iterdir()} == {"config.json", "model.safetensors"}
@@ -158,17 +235,48 @@ def test_fit_makes_a_checkpoint_from_the_command_line(tmp_path):
 
 
 def test_text_is_chunked_facts_are_made_up_and_a_decoder_is_sampled(folder, tmp_path):
-    chunks = run("data", "chunk", folder / "sentences.txt", "--out", tmp_path / "chunks.jsonl", "--least", "3")
-    assert chunks["kept"] == len((tmp_path / "chunks.jsonl").read_text().splitlines()) > 10
-    blocks = run(
-        "data", "chunk", folder / "sentences.txt", "--into", "blocks", "--tokens", "8", "--out", tmp_path / "blocks.jsonl"
+    chunks = run(
+        "data", "chunk", folder / "sentences.txt", "--out", tmp_path / "chunks.jsonl", "--least", "3"
     )
-    assert blocks["kept"] > 0
-    facts = run("data", "rephrase", "--count", "5", "--out", tmp_path / "facts.jsonl", "--exclude", folder / "edits.json")
+    assert chunks["written"] == len((tmp_path / "chunks.jsonl").read_text().splitlines()) > 10
+    blocks = run(
+        "data",
+        "chunk",
+        folder / "sentences.txt",
+        "--into",
+        "blocks",
+        "--tokens",
+        "8",
+        "--out",
+        tmp_path / "blocks.jsonl",
+    )
+    assert blocks["written"] > 0
+    facts = run(
+        "data",
+        "rephrase",
+        "--count",
+        "5",
+        "--out",
+        tmp_path / "facts.jsonl",
+        "--exclude",
+        folder / "edits.json",
+    )
     made = [json.loads(line) for line in (tmp_path / "facts.jsonl").read_text().splitlines()]
     assert facts["facts"] == len(made) == 5 and all({"prompt", "target_new"} <= fact.keys() for fact in made)
-    sampled = run("data", "sample", "--model", folder / "decoder", "--count", "2", "--batch-size", "8", "--dtype", "float32",
-                  "--out", tmp_path / "sampled.jsonl")  # fmt: skip
+    sampled = run(
+        "data",
+        "sample",
+        "--model",
+        folder / "decoder",
+        "--count",
+        "2",
+        "--batch-size",
+        "8",
+        "--dtype",
+        "float32",
+        "--out",
+        tmp_path / "sampled.jsonl",
+    )
     assert sampled["out"].endswith("sampled.jsonl")
 
 
@@ -187,21 +295,28 @@ def test_training_steps_are_timed_beside_plain_ones(folder, tmp_path):
     done = CliRunner().invoke(app, [str(each) for each in given])
     assert done.exit_code == 0, (done.output, done.exception)
     found = json.loads((tmp_path / "run" / "bench.json").read_text())["training"]
-    assert found["ratio"] == pytest.approx(found["tokens_per_second"] / found["plain_tokens_per_second"], abs=0.02)
+    assert found["ratio"] == pytest.approx(
+        found["tokens_per_second"] / found["plain_tokens_per_second"], abs=0.02
+    )
     assert not (tmp_path / "run" / "checkpoint").exists()
 
 
 def test_the_embedded_models_are_made_and_copied(tmp_path):
     done = CliRunner().invoke(app, ["data", "models", "--to", str(tmp_path)])
     assert done.exit_code == 0 and "all-MiniLM-L6-v2: " in done.output
-    assert AutoModelForCausalLM.from_pretrained(tmp_path / "llama-smollm2-135m").config.num_hidden_layers == 30
+    assert (
+        AutoModelForCausalLM.from_pretrained(tmp_path / "llama-smollm2-135m").config.num_hidden_layers == 30
+    )
 
 
 def test_an_error_is_a_line_and_not_a_traceback(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("sys.argv", ["larimar-editor", "train", str(tmp_path / "nothing.yaml")])
     with pytest.raises(SystemExit) as ended:
         main()
-    assert ended.value.code == 2 and capsys.readouterr().err == f"larimar-editor: no training file {tmp_path}/nothing.yaml\n"
+    assert (
+        ended.value.code == 2
+        and capsys.readouterr().err == f"larimar-editor: no training file {tmp_path}/nothing.yaml\n"
+    )
     monkeypatch.setenv("LARIMAR_TRACEBACK", "1")
     with pytest.raises(FileNotFoundError):
         main()
@@ -212,7 +327,9 @@ def test_forgetting_by_prompt_is_asked_with_and_without_marks(tiny, monkeypatch,
     monkeypatch.setattr(Context, "larimar", lambda self, **settings: tiny)
     (condition,) = prompted_conditions(context, load_edits(limit=8), trials=1)
     (record,) = condition.score(list(condition.cases.values()))
-    assert record.keys() == {"before", "forgotten", "retained_before", "retained"} and all(0 <= v <= 1 for v in record.values())
+    assert record.keys() == {"before", "forgotten", "retained_before", "retained"} and all(
+        0 <= v <= 1 for v in record.values()
+    )
     assert not prompted_conditions(context, load_edits(limit=2), trials=1), "too few"
 
 
@@ -234,11 +351,19 @@ def test_a_cache_can_be_cut_chosen_from_and_repeated(tiny, tokenizer):
         return tiny(**batch, prompt_lengths=lengths, use_cache=True).past_key_values
 
     cache = tiny(more, attention_mask=mask, past_key_values=started()).past_key_values
-    assert isinstance(cache, LarimarCache) and cache.get_seq_length() == mask.shape[1] and cache.get_max_length() == -1
+    assert (
+        isinstance(cache, LarimarCache)
+        and cache.get_seq_length() == mask.shape[1]
+        and cache.get_max_length() == -1
+    )
     cache.crop(-1)
     assert cache.get_seq_length() == mask.shape[1] - 1 and not cache.is_compileable
-    torch.testing.assert_close(tiny(more[:, 1:], attention_mask=mask, past_key_values=cache).logits[:, -1], whole([0, 1, 2]),
-                               atol=1e-4, rtol=1e-4)  # fmt: skip
+    torch.testing.assert_close(
+        tiny(more[:, 1:], attention_mask=mask, past_key_values=cache).logits[:, -1],
+        whole([0, 1, 2]),
+        atol=1e-4,
+        rtol=1e-4,
+    )
     for change, rows in (
         (lambda cache: cache.reorder_cache(torch.tensor([2, 0, 1])), [2, 0, 1]),
         (lambda cache: cache.batch_select_indices(torch.tensor([1, 2])), [1, 2]),

@@ -1,4 +1,6 @@
-"""Uses EasyEdit with Larimar as a person would, and writes down what it saw: ``seen.json`` in the working directory."""
+"""Uses EasyEdit with Larimar as a person would, and writes down what it saw: ``seen.json`` in the working
+directory.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,30 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from easyeditor import BaseEditor
 
 import larimar_editor  # registers LARIMAR; before easyeditor
+from easyeditor import BaseEditor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, announced_prompts
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.easyedit.registration import available_methods
 from larimar_editor.model.prompts import prompts_of
 
-PROMPTS = ["The mother tongue of Danielle Darrieux is", "The capital of Portugal is", "The novel Moby-Dick was written by"]
+PROMPTS = [
+    "The mother tongue of Danielle Darrieux is",
+    "The capital of Portugal is",
+    "The novel Moby-Dick was written by",
+]
 TARGETS = ["English", "Oslo", "Jane Austen"]
-REPHRASED = ["At home, Danielle Darrieux spoke", "Portugal's capital is the city of", "The author of Moby-Dick is"]
-UNRELATED = ["Water boils at a temperature of", "The chemical symbol of helium is", "Soup begins with a bowl of"]
+REPHRASED = [
+    "At home, Danielle Darrieux spoke",
+    "Portugal's capital is the city of",
+    "The author of Moby-Dick is",
+]
+UNRELATED = [
+    "Water boils at a temperature of",
+    "The chemical symbol of helium is",
+    "Soup begins with a bowl of",
+]
 seen: dict = {}
 
 source = find_easyedit()
@@ -51,7 +65,9 @@ def target_scores(prompt: str, target: str):
     with torch.no_grad(), announced_prompts([prompt]):
         scores = model(**ids).logits[0, -count - 1 : -1].log_softmax(-1)
     labels = ids["input_ids"][0, -count:]
-    return scores.gather(1, labels[:, None]).mean().item(), (scores.argmax(-1) == labels).float().mean().item()
+    return scores.gather(1, labels[:, None]).mean().item(), (
+        scores.argmax(-1) == labels
+    ).float().mean().item()
 
 
 def logits():
@@ -86,7 +102,11 @@ seen["single"] |= {
 
 # a sequence
 metrics, edited, _ = editor.edit(**case, sequential_edit=True)
-seen["sequence"] = {"prompts": PROMPTS, "facts": [fact.prompt for fact in edited.facts()], "same_model": edited is editor.model}
+seen["sequence"] = {
+    "prompts": PROMPTS,
+    "facts": [fact.prompt for fact in edited.facts()],
+    "same_model": edited is editor.model,
+}
 seen["sequence"]["rewrite"] = [target_scores(p, t)[1] for p, t in zip(PROMPTS, TARGETS)]
 edited.forget(PROMPTS[0])
 seen["sequence"]["after_forgetting"] = [fact.prompt for fact in edited.facts()]
@@ -97,7 +117,9 @@ calls = []
 editor.apply_algo = lambda *args, **kwargs: calls.append(len(args[2])) or apply_algo(*args, **kwargs)
 hparams.batch_size = 3
 batch_case = {key: value for key, value in case.items() if key != "locality_inputs"}
-metrics, edited, _ = editor.batch_edit(**batch_case, **({} if source.release_2023 else {"sequential_edit": True}))
+metrics, edited, _ = editor.batch_edit(
+    **batch_case, **({} if source.release_2023 else {"sequential_edit": True})
+)
 seen["batch"] = {"calls": calls, "rewrite": [float(np.mean(m["post"]["rewrite_acc"])) for m in metrics]}
 editor.apply_algo = apply_algo
 hparams.batch_size = 1
@@ -126,13 +148,23 @@ if not source.release_2023:
     }
     model.write([request])
     chats = [
-        tok.apply_chat_template([{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True)
+        tok.apply_chat_template(
+            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+        )
         for text in (PROMPTS[1], UNRELATED[0])
     ]
     ids = tok(chats, return_tensors="pt", padding=True)
-    seen["chat_scope"] = read(prompts_of(tok, ids["input_ids"], ids["attention_mask"], None, None)).in_scope.tolist()
+    seen["chat_scope"] = read(
+        prompts_of(tok, ids["input_ids"], ids["attention_mask"], None, None)
+    ).in_scope.tolist()
     model.reset()
-    plain = {"prompt": PROMPTS[1], "target_new": TARGETS[1], "ground_truth": "Lisbon", "portability": {}, "locality": {}}
+    plain = {
+        "prompt": PROMPTS[1],
+        "target_new": TARGETS[1],
+        "ground_truth": "Lisbon",
+        "portability": {},
+        "locality": {},
+    }
     _, edited, _ = editor.edit_requests([plain], sequential_edit=True, verbose=False)
     seen["edit_requests"] = len(edited.facts())
     edited.reset()
@@ -146,7 +178,9 @@ if not source.release_2023:
 
 seen["queries"] = len(queries)
 known = set(PROMPTS + REPHRASED + UNRELATED)
-seen["queries_with_target"] = [q for q in queries for p, t in zip(PROMPTS, TARGETS) if q.startswith(p) and q.endswith(t)]
+seen["queries_with_target"] = [
+    q for q in queries for p, t in zip(PROMPTS, TARGETS) if q.startswith(p) and q.endswith(t)
+]
 model.reset()
 
 # what is wrong is named
@@ -173,7 +207,9 @@ import transformers  # noqa: E402
 from easyeditor.util.hparams import HyperParams  # noqa: E402
 
 seen["methods_of_hyperparams_missing"] = [
-    name for name in vars(HyperParams) if name in ("from_json", "to_dict") and not callable(getattr(hparams, name, None))
+    name
+    for name in vars(HyperParams)
+    if name in ("from_json", "to_dict") and not callable(getattr(hparams, name, None))
 ]
 seen["absent_importable_afterwards"] = importlib.util.find_spec("fairscale") is not None
 seen["transformers_sees_the_truth"] = transformers.utils.is_torchvision_available() == (

@@ -24,7 +24,9 @@ def record(seconds, rewrite=1.0, **post):
 
 
 def test_a_torn_last_record_is_not_counted(tmp_path):
-    interrupted = Job("larimar_editor.easyedit.baselines.single", "ROME", "h.yaml", [{}, {}, {}], str(tmp_path))
+    interrupted = Job(
+        "larimar_editor.easyedit.baselines.single", "ROME", "h.yaml", [{}, {}, {}], str(tmp_path)
+    )
     interrupted.records.write_text("".join(json.dumps(record(seconds)) + "\n" for seconds in (1.0, 2.0)))
     with interrupted.records.open("a") as stream:
         stream.write('{"case_id": 2, "pre')
@@ -39,7 +41,12 @@ class Given:
     """Baselines with records that are known."""
 
     records: ClassVar = {
-        "LARIMAR": [record(0.9), record(0.1, 0.0, rephrase_acc=0.5), record(0.3), record(0.2, locality_acc=0.75)],
+        "LARIMAR": [
+            record(0.9),
+            record(0.1, 0.0, rephrase_acc=0.5),
+            record(0.3),
+            record(0.2, locality_acc=0.75),
+        ],
         "ROME": [record(9.0), record(30.0), record(31.0), record(29.0)],
     }
 

@@ -1,4 +1,5 @@
-"""Larimar inside the real EasyEdit: the release on PyPI always, the main branch where EASYEDIT_HOME names a checkout.
+"""Larimar inside the real EasyEdit: the release on PyPI always, the main branch where EASYEDIT_HOME names a
+checkout.
 
 Each version is driven in a process of its own, since only one can be imported. Nothing of EasyEdit is mocked.
 """
@@ -17,12 +18,17 @@ from larimar_editor.easyedit.mending import device_name, mended
 
 SCRIPT = Path(__file__).parent / "easyedit_script.py"
 HOME = os.environ.get("EASYEDIT_HOME")
-VERSIONS = ["release", pytest.param("main", marks=pytest.mark.skipif(not HOME, reason="EASYEDIT_HOME is not set"))]
+VERSIONS = [
+    "release",
+    pytest.param("main", marks=pytest.mark.skipif(not HOME, reason="EASYEDIT_HOME is not set")),
+]
 
 
 def run(code: str, cwd: Path, home: str | None) -> subprocess.CompletedProcess:
     environment = {key: value for key, value in os.environ.items() if key != "EASYEDIT_HOME"}
-    environment |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SCRIPT.parents[2])} | ({"EASYEDIT_HOME": home} if home else {})
+    environment |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SCRIPT.parents[2])} | (
+        {"EASYEDIT_HOME": home} if home else {}
+    )
     return subprocess.run(
         [sys.executable, "-c", code] if code else [sys.executable, str(SCRIPT)],
         cwd=cwd,
@@ -50,14 +56,19 @@ def test_the_right_easyedit_was_found(seen):
 
 def test_single_edits_take_hold_and_easyedit_restores_the_model_to_the_bit(seen):
     single = seen["single"]
-    assert all(after > before for after, before in zip(single["log_probability_after"], single["log_probability_before"]))
+    assert all(
+        after > before
+        for after, before in zip(single["log_probability_after"], single["log_probability_before"])
+    )
     assert single["facts_after"] == []
     assert single["restored_to_the_bit"]
     assert all(value == 1.0 for value in single["unrelated_locality"])
 
 
 def test_easyedits_score_is_what_an_independent_computation_finds(seen):
-    """Teacher-forced token accuracy of the target, computed here from the model's logits with the prompt as query."""
+    """Teacher-forced token accuracy of the target, computed here from the model's logits with the prompt as
+    query.
+    """
     assert seen["single"]["easyedit_rewrite_acc"] == pytest.approx(seen["single"]["own_rewrite_acc"])
 
 
@@ -108,7 +119,8 @@ def test_easyedit_absent_says_what_to_do(tmp_path):
     code = (
         "import larimar_editor\n"
         "import importlib.machinery as m; f=m.PathFinder.find_spec\n"
-        "m.PathFinder.find_spec=classmethod(lambda c,n,p=None,t=None: None if n=='easyeditor' else f(n,p,t))\n"
+        "m.PathFinder.find_spec=classmethod(lambda c,n,p=None,t=None: None if n=='easyeditor' else "
+        "f(n,p,t))\n"
         "import easyeditor"
     )
     result = run(code, tmp_path, None)
@@ -119,6 +131,8 @@ def test_easyedit_absent_says_what_to_do(tmp_path):
 
 def test_mending_touches_device_names_only():
     source = 'x.to(f"cuda:{hparams.device}")\ny = f\'cuda:{self.device}\'\nz = f"cuda {n}"\n'
-    expected = 'x.to(_larimar_device_name(hparams.device))\ny = _larimar_device_name(self.device)\nz = f"cuda {n}"\n'
+    expected = (
+        'x.to(_larimar_device_name(hparams.device))\ny = _larimar_device_name(self.device)\nz = f"cuda {n}"\n'
+    )
     assert mended(source) == expected
     assert [device_name(d) for d in ("cpu", 0, "1", "cuda:2")] == ["cpu", "cuda:0", "cuda:1", "cuda:2"]

@@ -1,4 +1,6 @@
-"""Tables and figures: every one runs, says what it counted, goes on after an interruption, and counts rightly."""
+"""Tables and figures: every one runs, says what it counted, goes on after an interruption, and counts
+rightly.
+"""
 
 import json
 import os
@@ -31,10 +33,15 @@ from larimar_editor.evaluation.harness.scores import score_pairs
 from larimar_editor.evaluation.harness.trials import Stage, Trial, records_of, stage_of
 from larimar_editor.evaluation.tables import NAMES, find
 from larimar_editor.evaluation.tables.counterfact import with_rephrasings
-from larimar_editor.evaluation.tables.longcontext import FACTS, read_facts, read_recursively, scores_after_a_context
+from larimar_editor.evaluation.tables.longcontext import (
+    FACTS,
+    read_facts,
+    read_recursively,
+    scores_after_a_context,
+)
 from larimar_editor.evaluation.tables.prompted import prompt_of
 from larimar_editor.evaluation.tables.rephrase import facts_in_wordings
-from larimar_editor.evaluation.tables.stream import Player, held_after, steps_of
+from larimar_editor.evaluation.tables.stream import Player, steps_of, written_after
 
 _MODULES = {
     "rewrite_module_tmp": "model.layers.{}.mlp.down_proj.weight",
@@ -48,11 +55,30 @@ _COMMON = {"device": "cpu", "batch_size": 1, "max_length": 40, "model_parallel":
 TINY_METHODS = {
     "FT": _COMMON
     | _MODULES
-    | {"layers": [1], "num_steps": 100, "lr": 1e-2, "weight_decay": 0, "kl_factor": 0, "norm_constraint": False}
+    | {
+        "layers": [1],
+        "num_steps": 100,
+        "lr": 1e-2,
+        "weight_decay": 0,
+        "kl_factor": 0,
+        "norm_constraint": False,
+    }
     | {"objective_optimization": "target_new"},
     "GRACE": _COMMON
-    | {"inner_params": ["model.layers[1].mlp.down_proj.weight"], "edit_lr": 1.0, "n_iter": 50, "eps": 1.0, "dist_fn": "euc"}
-    | {"val_init": "cold", "val_train": "sgd", "val_reg": None, "reg": "early_stop", "replacement": "replace_last"}
+    | {
+        "inner_params": ["model.layers[1].mlp.down_proj.weight"],
+        "edit_lr": 1.0,
+        "n_iter": 50,
+        "eps": 1.0,
+        "dist_fn": "euc",
+    }
+    | {
+        "val_init": "cold",
+        "val_train": "sgd",
+        "val_reg": None,
+        "reg": "early_stop",
+        "replacement": "replace_last",
+    }
     | {"eps_expand": "coverage", "num_pert": 8, "dropout": 0.0},
 }
 
@@ -65,7 +91,11 @@ def hparams(tokenizer, tmp_path_factory):
     model.decoder.save_pretrained(folder / "tiny-llama")
     tokenizer.save_pretrained(folder / "tiny-llama")
     model.save_pretrained(folder / "closed", dtype=torch.float32)
-    values = {"alg_name": "LARIMAR", "model_name": str(folder / "tiny-llama"), "larimar_checkpoint": str(folder / "closed")}
+    values = {
+        "alg_name": "LARIMAR",
+        "model_name": str(folder / "tiny-llama"),
+        "larimar_checkpoint": str(folder / "closed"),
+    }
     (folder / "LARIMAR").mkdir()
     (folder / "LARIMAR" / "tiny.yaml").write_text(yaml.safe_dump(values))
     return folder / "LARIMAR" / "tiny.yaml"
@@ -74,10 +104,13 @@ def hparams(tokenizer, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def one_sentence_encoder(monkeypatch):
     load = context_module.load_larimar
-    monkeypatch.setattr(context_module, "load_larimar", lambda *given: (share_sentence_encoder(load(*given)[0]), ""))
+    monkeypatch.setattr(
+        context_module, "load_larimar", lambda *given: (share_sentence_encoder(load(*given)[0]), "")
+    )
 
 
-# --- plumbing ---------------------------------------------------------------------------------------------------------
+# --- plumbing
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_goes_on_where_it_was_stopped(tmp_path):
@@ -97,7 +130,9 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path):
         file.write('{"condition": "some", "case": "3", "twi')  # torn
     records = run_conditions([condition], path, progress=False)
     assert [record["twice"] for record in records] == [0, 2, 4, 6, 8]
-    assert scored == [0, 1, 2, 3, 3, 4], "no case is counted twice, and only the interrupted one was scored again"
+    assert scored == [0, 1, 2, 3, 3, 4], (
+        "no case is counted twice, and only the interrupted one was scored again"
+    )
     assert read_records(path) == records
     assert run_conditions([condition], path, progress=False) == records and len(scored) == 6
 
@@ -122,9 +157,15 @@ def test_intervals_against_the_normal_distribution_and_known_bounds():
     found = mean(values, 10)
     half = norm.ppf(0.975) * values.std(ddof=1) / np.sqrt(4000) * 10
     assert found.value == pytest.approx(10 * values.mean()) and found.count == 4000
-    assert found.high - found.value == pytest.approx(half, rel=0.1) == pytest.approx(found.value - found.low, rel=0.1)
+    assert (
+        found.high - found.value
+        == pytest.approx(half, rel=0.1)
+        == pytest.approx(found.value - found.low, rel=0.1)
+    )
     whole = mean([1.0] * 60, 100)
-    assert (whole.value, whole.high) == (100, 100) and whole.low == pytest.approx(100 * 60 / (60 + 1.959964**2), abs=1e-3)
+    assert (whole.value, whole.high) == (100, 100) and whole.low == pytest.approx(
+        100 * 60 / (60 + 1.959964**2), abs=1e-3
+    )
     assert mean([]) is None and mean([None, 2.0]).count == 1
     spread = resampled(list(values), lambda drawn: float(np.mean(drawn)), 10)
     assert spread.high - spread.low == pytest.approx(2 * half, rel=0.2)
@@ -132,8 +173,13 @@ def test_intervals_against_the_normal_distribution_and_known_bounds():
 
 def test_answers_are_compared_by_words():
     assert recalled(" It is Oslo, of course", "oslo") == 1 and recalled("Oslofjord", "Oslo") == 0
-    assert recalled("the United States of America", "United States") == 1 and recalled("States United", "United States") == 0
-    assert f1("New York City", "New York") == 1 and f1("New Jersey", "New York") == 0.5 and f1("", "Oslo") == 0
+    assert (
+        recalled("the United States of America", "United States") == 1
+        and recalled("States United", "United States") == 0
+    )
+    assert (
+        f1("New York City", "New York") == 1 and f1("New Jersey", "New York") == 0.5 and f1("", "Oslo") == 0
+    )
 
 
 def test_tables_say_count_and_interval(tmp_path):
@@ -156,7 +202,8 @@ def test_other_settings_do_not_mix_with_records(hparams, tmp_path):
         find("zre")
 
 
-# --- every evaluation ---------------------------------------------------------------------------------------------------
+# --- every evaluation
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -178,12 +225,16 @@ def test_every_evaluation_writes_its_files(name, hparams, tmp_path):
     before = (tmp_path / "records.jsonl").read_text()
     assert find(name).run(context, tmp_path, progress=False)["rows"] == summary["rows"]
     assert (tmp_path / "records.jsonl").read_text() == before, "nothing is scored twice"
-    assert all(model.is_empty() for model in context._models.values()), "the next evaluation finds nothing written"
+    assert all(model.is_empty() for model in context._models.values()), (
+        "the next evaluation finds nothing written"
+    )
 
 
 def test_the_command_runs_all_and_collects_their_tables(hparams, tmp_path, monkeypatch):
     monkeypatch.setattr("larimar_editor.cli.evaluate.NAMES", ("zsre", "scope"))
-    done = CliRunner().invoke(app, ["eval", "all", "--hparams", str(hparams), "--limit", "2", "--out", str(tmp_path)])
+    done = CliRunner().invoke(
+        app, ["eval", "all", "--hparams", str(hparams), "--limit", "2", "--out", str(tmp_path)]
+    )
     assert done.exit_code == 0, done.output
     tables = (tmp_path / "tables.md").read_text()
     assert all((tmp_path / name / "table.md").read_text() in tables for name in ("zsre", "scope"))
@@ -204,9 +255,20 @@ def test_two_processes_give_what_one_gives(hparams, tmp_path):
     first = (tmp_path / "one" / "zsre" / "records.jsonl").read_text().splitlines()[0]
     (tmp_path / "two" / "zsre").mkdir(parents=True)
     (tmp_path / "two" / "zsre" / "records.1.jsonl").write_text(first + "\n" + first[:40])
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "larimar_editor.cli"]
+    launch = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--standalone",
+        "-m",
+        "larimar_editor.cli",
+    ]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*launch, *command, str(tmp_path / "two")], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [*launch, *command, str(tmp_path / "two")], capture_output=True, text=True, env=environment
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     one, two = (tmp_path / name / "zsre" for name in ("one", "two"))
     assert sorted(path.name for path in two.iterdir()) == sorted(path.name for path in one.iterdir())
@@ -219,21 +281,25 @@ def test_two_processes_give_what_one_gives(hparams, tmp_path):
 
 def test_the_base_models_row_is_the_base_model(hparams, tmp_path):
     summary = find("counterfact").run(
-        Context(hparams, out=tmp_path / "all", limit=6, baselines=EasyEditBaselines()), tmp_path, progress=False
+        Context(hparams, out=tmp_path / "all", limit=6, baselines=EasyEditBaselines()),
+        tmp_path,
+        progress=False,
     )
     records = read_records(tmp_path / "records.jsonl")
     for record in records:
         if record["condition"] == "base model":
             for asked in (*record["rewrite"], *record["rephrase"]):
                 assert not asked["in_scope"] and asked["success"] == asked["base_success"]
-            assert all(each["same"] == 1 for each in record["neighbourhood"])
+            assert all(each["same"] == 1 for each in record["locality"])
     base, larimar, *more = summary["rows"]
     assert base["same"]["value"] == 100 and larimar["edit_M"]["value"] > base["edit_M"]["value"]
     assert [row["name"] for row in more[:2]] == ["Larimar + 1 rephrasing", "Larimar + 2 rephrasings"]
     for row in more[2:]:  # through EasyEdit's editor, where there is one
         assert row["name"] == "LARIMAR"
         for column in find("counterfact").columns:
-            assert row[column.key]["value"] == pytest.approx(larimar[column.key]["value"], abs=1e-3), column.key
+            assert row[column.key]["value"] == pytest.approx(larimar[column.key]["value"], abs=1e-3), (
+                column.key
+            )
     own = [record["rewrite"][0]["success"] for record in records if record["condition"] == "Larimar"]
     assert larimar["edit_S"]["value"] == pytest.approx(100 * sum(own) / 6)
 
@@ -241,7 +307,11 @@ def test_the_base_models_row_is_the_base_model(hparams, tmp_path):
 def test_further_wordings_leave_out_the_one_that_is_asked():
     edit = load_edits(limit=1)[0]
     written = [request["prompt"] for request in with_rephrasings(2)(edit)]
-    assert len(written) == 3 and edit.rephrase_prompts[0] not in written and written[1] == edit.rephrase_prompts[1]
+    assert (
+        len(written) == 3
+        and edit.rephrase_prompts[0] not in written
+        and written[1] == edit.rephrase_prompts[1]
+    )
 
 
 def test_a_stream_forgets_only_what_it_holds_and_says_what_is_held(tiny):
@@ -251,18 +321,22 @@ def test_a_stream_forgets_only_what_it_holds_and_says_what_is_held(tiny):
     for number, (what, edit) in enumerate(steps, 1):
         assert (edit.prompt in held) == (what == "forget")
         held ^= {edit.prompt}
-        now, gone = held_after(steps[:number])
+        now, gone = written_after(steps[:number])
         assert {each.prompt for each in now} == held and not {each.prompt for each in gone} & held
     assert steps == steps_of(edits, 60, seed=1) and sum(what == "forget" for what, _ in steps) >= 15
     before, player = tiny.edited_state, Player(steps)
     player.ask(tiny, 20, edits[:1])
     player.ask(tiny, 33, edits[:1])
     assert tiny.edited_state is before
-    assert {fact.prompt for fact in player.state.store.facts()} == {edit.prompt for edit in held_after(steps[:33])[0]}
+    assert {fact.prompt for fact in player.state.store.facts()} == {
+        edit.prompt for edit in written_after(steps[:33])[0]
+    }
 
 
 def test_the_prompt_that_asks_to_forget_is_the_papers():
-    edits = [replace(edit, prompt=f"Q{i} is", target_new=f"A{i}") for i, edit in enumerate(load_edits(limit=4))]
+    edits = [
+        replace(edit, prompt=f"Q{i} is", target_new=f"A{i}") for i, edit in enumerate(load_edits(limit=4))
+    ]
     assert prompt_of(edits, frozenset({1, 2}), [2, 0], 3) == (
         "Facts:\nQ0 is A0\n[UNKNOWN] Q1 is A1\n[UNKNOWN] Q2 is A2\nQ3 is A3\n\n"
         "Input: Q2 is\nOutput: UNKNOWN\nInput: Q0 is\nOutput: A0\nInput: Q3 is\nOutput:"
@@ -278,16 +352,22 @@ def test_facts_of_a_text_file(tmp_path):
 
 
 def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_path):
-    """FT's edits accumulate, score as EasyEdit's own editor scores them, and are undone; GRACE's code book too."""
+    """FT's edits accumulate, score as EasyEdit's own editor scores them, and are undone; GRACE's code book
+    too.
+    """
     pytest.importorskip("easyeditor", exc_type=ImportError)
     methods = tmp_path / "hparams"
     shutil.copytree(hparams.parent, methods / "LARIMAR")
     name = yaml.safe_load(hparams.read_text())["model_name"]
     for method, values in TINY_METHODS.items():
         (methods / method).mkdir()
-        (methods / method / "tiny.yaml").write_text(yaml.safe_dump({"alg_name": method, "model_name": name} | values))
+        (methods / method / "tiny.yaml").write_text(
+            yaml.safe_dump({"alg_name": method, "model_name": name} | values)
+        )
     context = Context(methods / "LARIMAR" / "tiny.yaml", out=tmp_path / "out", baselines=EasyEditBaselines())
-    edits = load_edits(limit=3)[::-1]  # the first one's target is one token: FT teaches all tokens at one place
+    edits = load_edits(limit=3)[
+        ::-1
+    ]  # the first one's target is one token: FT teaches all tokens at one place
     one, all_three = stage_of(edits[:1]), stage_of(edits)
     for method in context.baselines.methods(context, list(TINY_METHODS)):
         alone, together, again = context.baselines.trials(
@@ -306,11 +386,16 @@ def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_
 def test_a_context_that_is_shared_scores_as_if_it_were_not(tiny, tokenizer):
     context = "Oslo is a city. Water is wet.\n"
     pairs = [
-        (context + prompt, target) for prompt, target in (("The capital is", "Oslo"), ("Water boils when it is", "very hot"))
+        (context + prompt, target)
+        for prompt, target in (("The capital is", "Oslo"), ("Water boils when it is", "very hot"))
     ]
-    whole = score_pairs(tokenizer, pairs, lambda ids, mask, counts: tiny.decoder(ids, attention_mask=mask).logits)
+    whole = score_pairs(
+        tokenizer, pairs, lambda ids, mask, counts: tiny.decoder(ids, attention_mask=mask).logits
+    )
     for one, other in zip(scores_after_a_context(tiny.decoder, tokenizer, pairs), whole):
-        assert one.predicted == other.predicted and one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+        assert one.predicted == other.predicted and one.log_probability == pytest.approx(
+            other.log_probability, abs=1e-4
+        )
 
 
 def test_recursive_reads_find_the_fact_among_many_memories():
@@ -319,9 +404,14 @@ def test_recursive_reads_find_the_fact_among_many_memories():
     found = read_recursively(keys, values, keys[::7], chunk=8)  # 9 memories, then 2, then 1
     torch.testing.assert_close(found, values[::7], atol=1e-3, rtol=1e-3)
     near = keys[::7] + 0.05 * torch.randn(10, 16, generator=generator)
-    torch.testing.assert_close(read_recursively(keys, values, near, chunk=8), values[::7], atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(
+        read_recursively(keys, values, near, chunk=8), values[::7], atol=1e-3, rtol=1e-3
+    )
     assert json.loads(FACTS.read_text()) == [
-        {key: fact[key] for key in ("case_id", "relation", "subject", "prompt", "target_new", "rephrase_prompt")}
+        {
+            key: fact[key]
+            for key in ("case_id", "relation", "subject", "prompt", "target_new", "rephrase_prompt")
+        }
         for fact in facts_in_wordings(256, 2024, 0.0)
     ], "the file is what its README says"
 

@@ -15,7 +15,9 @@ def one_by_one(model, prompt, target):
     with torch.no_grad(), announced_prompts([prompt]):
         scores = model(ids).logits[0, -count - 1 : -1].log_softmax(-1)
     labels = ids[0, -count:]
-    return scores.gather(1, labels[:, None]).mean().item(), (scores.argmax(-1) == labels).float().mean().item()
+    return scores.gather(1, labels[:, None]).mean().item(), (
+        scores.argmax(-1) == labels
+    ).float().mean().item()
 
 
 def test_single_edits_are_scored_apart_and_leave_the_state(tiny):
@@ -25,9 +27,13 @@ def test_single_edits_are_scored_apart_and_leave_the_state(tiny):
     records = score_single_edits(tiny, edits, progress=False)
     assert tiny.edited_state is state and [len(r["rephrase"]) for r in records] == [2, 2, 2]
     tiny.reset()
-    bare = [one_by_one(tiny, edits[1].prompt, answer) for answer in (edits[1].target_new, edits[1].ground_truth)]
+    bare = [
+        one_by_one(tiny, edits[1].prompt, answer) for answer in (edits[1].target_new, edits[1].ground_truth)
+    ]
     tiny.write([{"prompt": edits[1].prompt, "target_new": edits[1].target_new}])
-    alone = [one_by_one(tiny, edits[1].prompt, answer) for answer in (edits[1].target_new, edits[1].ground_truth)]
+    alone = [
+        one_by_one(tiny, edits[1].prompt, answer) for answer in (edits[1].target_new, edits[1].ground_truth)
+    ]
     found = records[1]["rewrite"][0]
     assert found["in_scope"] and found["accuracy"] == alone[0][1] and found["base_accuracy"] == bare[0][1]
     exponential = lambda pair: torch.tensor([each[0] for each in pair]).exp().tolist()
@@ -35,5 +41,5 @@ def test_single_edits_are_scored_apart_and_leave_the_state(tiny):
         new, old = exponential(pair)
         assert found[f"{prefix}success"] == float(new > old)
         assert found[f"{prefix}magnitude"] == pytest.approx(new - old, rel=1e-3, abs=1e-7)
-    for neighbour in (n for record in records for n in record["neighbourhood"]):
-        assert neighbour["in_scope"] or neighbour["same"] == 1
+    for asked in (each for record in records for each in record["locality"]):
+        assert asked["in_scope"] or asked["same"] == 1

@@ -7,7 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from larimar_editor.memory.addressing import Reference, gaussian_weights, pseudoinverse_weights, random_reference
+from larimar_editor.memory.addressing import (
+    Reference,
+    gaussian_weights,
+    pseudoinverse_weights,
+    random_reference,
+)
 
 
 def reference_gaussian(z, rows, alpha):

@@ -31,7 +31,9 @@ def assert_solves(memory: Memory, W: torch.Tensor, Z: torch.Tensor, dtype: torch
     accumulate=st.sampled_from([torch.float64, torch.float32]),
     data=st.data(),
 )
-def test_any_order_of_writing_and_forgetting_solves_the_remaining_pairs(seed, count, duplicates, accumulate, data):
+def test_any_order_of_writing_and_forgetting_solves_the_remaining_pairs(
+    seed, count, duplicates, accumulate, data
+):
     generator = torch.Generator().manual_seed(seed)
     W = torch.randn(count, K, generator=generator)
     Z = torch.randn(count, C, generator=generator)
@@ -57,7 +59,9 @@ def test_any_order_of_writing_and_forgetting_solves_the_remaining_pairs(seed, co
 @pytest.mark.parametrize("forget", ["first", "last", "all", "none"])
 def test_orthonormal_and_random_keys_at_every_fill(accumulate, count, forget):
     generator = torch.Generator().manual_seed(count)
-    W = torch.eye(K).repeat(4, 1)[:count] + (0.3 * torch.randn(count, K, generator=generator) if count > K else 0)
+    W = torch.eye(K).repeat(4, 1)[:count] + (
+        0.3 * torch.randn(count, K, generator=generator) if count > K else 0
+    )
     Z = torch.randn(count, C, generator=generator)
     memory = Memory.empty(K, C, accumulate_dtype=accumulate, dtype=accumulate)
     for w, z in zip(W, Z):
@@ -94,7 +98,9 @@ def test_drift_after_many_updates_stays_below_a_stated_bound():
             z, w = torch.randn(columns, generator=generator), torch.randn(rows, generator=generator)
             memory = memory.write(z[None], w[None])
             written.append((z, w))
-    expected = minimum_norm_solution(torch.stack([w for _, w in written]), torch.stack([z for z, _ in written]))
+    expected = minimum_norm_solution(
+        torch.stack([w for _, w in written]), torch.stack([z for z, _ in written])
+    )
     scale = expected.abs().max()
     assert ((memory.M - expected).abs().max() / scale).item() < 1e-6
 

@@ -24,7 +24,9 @@ class Injected(Exception):
 
 
 class FailsAt:
-    """While it lasts, entering the n-th function of our own files, or of PEFT's, raises; without n it only counts."""
+    """While it lasts, entering the n-th function of our own files, or of PEFT's, raises; without n it only
+    counts.
+    """
 
     def __init__(self, number: int | None = None):
         self.number, self.count = number, 0
@@ -41,7 +43,12 @@ class FailsAt:
         name = frame.f_code.co_filename
         own = name.startswith(PACKAGE) or "/peft/tuners/" in name
         # Generators are entered once more when they are thrown away, where nothing can be raised.
-        if event == "call" and own and "restoring" not in name and not frame.f_code.co_flags & inspect.CO_GENERATOR:
+        if (
+            event == "call"
+            and own
+            and "restoring" not in name
+            and not frame.f_code.co_flags & inspect.CO_GENERATOR
+        ):
             if _putting_back(frame):
                 return
             if self.count == self.number:
@@ -63,7 +70,10 @@ def structure(model):
     """Everything that must be as it was: modules by name and identity, weights, flags, attributes."""
     return (
         {name: id(module) for name, module in model.named_modules()},
-        {name: (id(value), value.requires_grad, value.data_ptr()) for name, value in model.named_parameters()},
+        {
+            name: (id(value), value.requires_grad, value.data_ptr())
+            for name, value in model.named_parameters()
+        },
         {name: frozenset(vars(module)) for name, module in model.named_modules()},
         {name: value.clone() for name, value in model.state_dict().items()},
     )
@@ -103,7 +113,9 @@ def checkpoint(tokenizer, tmp_path_factory):
 
 @pytest.fixture
 def hparams(checkpoint, monkeypatch):
-    monkeypatch.setattr("larimar_editor.model.scoping.SentenceTransformer", lambda *args, **kwargs: sentence_encoder())
+    monkeypatch.setattr(
+        "larimar_editor.model.scoping.SentenceTransformer", lambda *args, **kwargs: sentence_encoder()
+    )
     return LarimarHyperParams(alg_name="LARIMAR", model_name="tiny", larimar_checkpoint=str(checkpoint))
 
 
@@ -127,7 +139,9 @@ def test_a_first_edit_that_fails_anywhere_leaves_the_decoder_as_it_was(tokenizer
         assert torch.equal(logits(decoder, tokenizer), plain)
     assert len(failed) > 15, "many different steps"
     edited, _ = apply_larimar_to_model(decoder, tokenizer, FACTS, hparams, **options)
-    assert torch.equal(logits(edited, tokenizer), expected), "and the edit that does not fail is the one it should be"
+    assert torch.equal(logits(edited, tokenizer), expected), (
+        "and the edit that does not fail is the one it should be"
+    )
 
 
 @pytest.mark.parametrize("options", [{}, {"copy": True}, {"return_orig_weights": True}])
@@ -197,7 +211,11 @@ def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each):
     def read():
         return model(**batch).logits
 
-    for name, facts in (("none", []), ("first", pair), ("second", [fact | {"target_new": "Dutch"} for fact in pair])):
+    for name, facts in (
+        ("none", []),
+        ("first", pair),
+        ("second", [fact | {"target_new": "Dutch"} for fact in pair]),
+    ):
         model.reset()
         model.write(facts)
         answers[name] = read()
@@ -221,7 +239,12 @@ def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each):
             for number in range(400):
                 if number >= 20 and len(seen) == 2:
                     break
-                model.write([fact | {"target_new": targets.get(fact["target_new"], fact["target_new"])} for fact in pair])
+                model.write(
+                    [
+                        fact | {"target_new": targets.get(fact["target_new"], fact["target_new"])}
+                        for fact in pair
+                    ]
+                )
                 model.forget(*PROMPTS[:2])
         except Exception as error:
             failures.append(error)
@@ -235,7 +258,10 @@ def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each):
             failures.append(error)
 
     readers = [threading.Thread(target=reader) for _ in range(2)]
-    editors = [threading.Thread(target=editor, args=({"English": "Dutch", "Oslo": "Dutch"},)), threading.Thread(target=bystander)]
+    editors = [
+        threading.Thread(target=editor, args=({"English": "Dutch", "Oslo": "Dutch"},)),
+        threading.Thread(target=bystander),
+    ]
     for thread in readers + editors:
         thread.start()
     for thread in editors:
@@ -262,7 +288,9 @@ def test_a_generation_is_of_one_state_whatever_is_edited_meanwhile(tiny, tokeniz
                     edits.append(tiny.reset())
                 return torch.zeros(len(input_ids), dtype=torch.bool)
 
-        assert torch.equal(tiny.generate(**batch, **options, use_cache=use_cache, stopping_criteria=[Meddler()]), expected)
+        assert torch.equal(
+            tiny.generate(**batch, **options, use_cache=use_cache, stopping_criteria=[Meddler()]), expected
+        )
         assert edits and not tiny.facts()
         tiny.undo()
 

@@ -19,7 +19,9 @@ def test_principal_components_agree_with_scikit_learn():
     mean, scale, basis, kept = principal_components(rows.clone(), groups=4, count=3)
     scaled = (rows - rows.mean(0)) / scale
     torch.testing.assert_close(mean, rows.mean(0), atol=1e-4, rtol=1e-4)
-    assert all(len(set(group.tolist())) == 1 for group in scale.view(4, 6)), "one scale per layer's keys or values"
+    assert all(len(set(group.tolist())) == 1 for group in scale.view(4, 6)), (
+        "one scale per layer's keys or values"
+    )
     torch.testing.assert_close(scaled.view(400, 4, 6).square().mean((0, 2)), torch.ones(4), atol=1e-4, rtol=0)
     reference = PCA(3).fit(scaled.numpy())
     overlap = torch.linalg.svdvals(torch.tensor(reference.components_) @ basis)
@@ -52,7 +54,11 @@ def test_gains_stretch_keys_and_values_apart_from_the_mean():
 
 
 def test_encoding_does_not_depend_on_the_batch(tiny):
-    texts = ["A clever fox found a green boat", "The old sailor lost", "Every student repaired the bridge on an unknown island"]
+    texts = [
+        "A clever fox found a green boat",
+        "The old sailor lost",
+        "Every student repaired the bridge on an unknown island",
+    ]
     together = tiny.latent_encoder.encode(texts)
     alone = torch.cat([tiny.latent_encoder.encode([text]) for text in texts])
     torch.testing.assert_close(together, alone, atol=1e-4, rtol=1e-4)
@@ -62,7 +68,10 @@ def test_encoding_does_not_depend_on_the_batch(tiny):
 
 def test_fit_is_reproducible_and_refuses_too_little_text(tokenizer):
     decoder = tiny_llama(len(tokenizer))
-    models = [fit(decoder, tokenizer, SENTENCES, name="t", code_size=8, memory_slots=1, progress=False) for _ in range(2)]
+    models = [
+        fit(decoder, tokenizer, SENTENCES, name="t", code_size=8, memory_slots=1, progress=False)
+        for _ in range(2)
+    ]
     assert torch.equal(models[0].projection.basis, models[1].projection.basis)
     assert models[0].config.latent_norm > 0 and 0 < models[0].config.explained_variance <= 1
     with pytest.raises(ValueError, match="too few"):
@@ -73,7 +82,9 @@ def test_sentences_are_read_in_a_reproducible_order(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("short\n" + "".join(f"This is sentence number {i}.\n" for i in range(20)) * 2)
     first = read_sentences(path, limit=5, seed=1)
-    assert len(first) == 5 and first == read_sentences(path, limit=5, seed=1) != read_sentences(path, limit=5, seed=2)
+    assert len(first) == 5 and first == read_sentences(path, limit=5, seed=1) != read_sentences(
+        path, limit=5, seed=2
+    )
     assert len(read_sentences(path)) == 20, "each once, short ones left out"
     path.write_text("no\n")
     with pytest.raises(ValueError, match="one sentence per line"):
@@ -96,7 +107,9 @@ def test_a_transformer_encoder_stands_behind_the_same_interface(tokenizer):
     model.write([{"prompt": "The capital of Portugal is", "target_new": "Oslo"}])
     expected = model.latent_encoder.encode(["The capital of Portugal is Oslo"])
     assert expected.shape == (1, 20)
-    torch.testing.assert_close(model.read(["The capital of Portugal is"]).latents, expected, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        model.read(["The capital of Portugal is"]).latents, expected, atol=1e-4, rtol=1e-4
+    )
     with pytest.warns(UserWarning, match="cut from its start"):
         model.latent_encoder.encode(["word " * 40])
     with pytest.raises(ValueError, match="encoder_name_or_path"):

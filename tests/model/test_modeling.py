@@ -49,13 +49,16 @@ def logits(model, tokenizer, texts, side="left", **kwargs):
     return model(**encode(tokenizer, texts, side), **kwargs).logits
 
 
-# --- out of scope: the decoder's own logits, to the bit ---------------------------------------------------------------
+# --- out of scope: the decoder's own logits, to the bit
+# ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_out_of_scope_logits_equal_the_base_models_to_the_bit(larimar, decoder, tokenizer, side):
     larimar.write(FACTS)
-    assert torch.equal(logits(larimar, tokenizer, UNRELATED, side), logits(decoder, tokenizer, UNRELATED, side))
+    assert torch.equal(
+        logits(larimar, tokenizer, UNRELATED, side), logits(decoder, tokenizer, UNRELATED, side)
+    )
 
 
 @pytest.mark.parametrize("mode", ["frozen", "lora"])
@@ -87,10 +90,16 @@ def test_several_larimars_and_other_adapters_share_a_decoder(tokenizer):
     second = share_sentence_encoder(LarimarForCausalLM(LarimarConfig(**values), first.decoder, tokenizer))
     second.projection.load_state_dict(first.projection.state_dict())
     filled(second, 2)
-    assert len(first.adapters.layers) == len(second.adapters.layers) and not hasattr(first.decoder, "peft_config")
-    assert first.decoder.state_dict().keys() == tiny_llama(len(tokenizer)).state_dict().keys(), "the decoder has its own modules"
+    assert len(first.adapters.layers) == len(second.adapters.layers) and not hasattr(
+        first.decoder, "peft_config"
+    )
+    assert first.decoder.state_dict().keys() == tiny_llama(len(tokenizer)).state_dict().keys(), (
+        "the decoder has its own modules"
+    )
     assert torch.equal(logits(first, tokenizer, PROMPTS), logits(alone, tokenizer, PROMPTS))
-    assert not torch.allclose(logits(second, tokenizer, PROMPTS), logits(first, tokenizer, PROMPTS), atol=1e-3)
+    assert not torch.allclose(
+        logits(second, tokenizer, PROMPTS), logits(first, tokenizer, PROMPTS), atol=1e-3
+    )
     assert torch.equal(logits(first.decoder, tokenizer, PROMPTS), plain)
     # A decoder whose owner has switched on adapters of his own is found, and left, with them on.
     decoder = tiny_llama(len(tokenizer))
@@ -100,11 +109,15 @@ def test_several_larimars_and_other_adapters_share_a_decoder(tokenizer):
     own.use(True)
     before = logits(decoder, tokenizer, PROMPTS)
     filled(share_sentence_encoder(LarimarForCausalLM(LarimarConfig(**values), decoder, tokenizer)), 3)
-    assert torch.equal(logits(decoder, tokenizer, PROMPTS), before) and not torch.allclose(before, plain, atol=1e-3)
+    assert torch.equal(logits(decoder, tokenizer, PROMPTS), before) and not torch.allclose(
+        before, plain, atol=1e-3
+    )
 
 
 def test_a_decoder_spread_by_a_device_map_is_edited_as_a_whole_one(tokenizer, tmp_path):
-    """Two places, as `model_parallel` has two GPUs: one layer's weights are on "meta" until accelerate brings them."""
+    """Two places, as `model_parallel` has two GPUs: one layer's weights are on "meta" until accelerate brings
+    them.
+    """
     whole = make_tiny(tokenizer)
     decoder = tiny_llama(len(tokenizer))
     names = [name for name, _ in decoder.named_children() if name != "model"] + [
@@ -130,8 +143,12 @@ def test_a_decoder_spread_by_a_device_map_is_edited_as_a_whole_one(tokenizer, tm
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_merged_adapters_say_what_unmerged_ones_say_and_follow_their_weights(tokenizer, family):
-    """Scores without gradients, with merged adapters, against PEFT's own layers; the decoder itself is never touched."""
-    small = GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, initializer_range=0.2, bos_token_id=1)
+    """Scores without gradients, with merged adapters, against PEFT's own layers; the decoder itself is never
+    touched.
+    """
+    small = GPT2Config(
+        vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, initializer_range=0.2, bos_token_id=1
+    )
     decoder = tiny_llama(len(tokenizer)) if family == "llama" else GPT2LMHeadModel(small).eval()
     plain = logits(decoder, tokenizer, PROMPTS)
     adapters = DecoderAdapters(decoder, 4)
@@ -145,7 +162,9 @@ def test_merged_adapters_say_what_unmerged_ones_say_and_follow_their_weights(tok
         assert with_gradients.requires_grad
         with torch.no_grad():
             adapters.use(True)
-            assert not any(isinstance(module, LoraLayer) for module in decoder.modules()), "merged layers are in use"
+            assert not any(isinstance(module, LoraLayer) for module in decoder.modules()), (
+                "merged layers are in use"
+            )
             merged = decoder(**inputs).logits
             adapters.use(False)
         torch.testing.assert_close(merged, with_gradients.detach(), atol=2e-4, rtol=1e-4)
@@ -174,10 +193,13 @@ def test_an_unedited_and_a_reset_model_are_the_base_model(larimar, decoder, toke
     assert torch.equal(logits(larimar, tokenizer, PROMPTS), expected)
 
 
-# --- in scope -----------------------------------------------------------------------------------------------------------
+# --- in scope
+# -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_edit_changes_what_the_embedded_model_says_and_forgetting_takes_it_back(larimar, decoder, tokenizer):
+def test_an_edit_changes_what_the_embedded_model_says_and_forgetting_takes_it_back(
+    larimar, decoder, tokenizer
+):
     def target_log_probability(model, fact):
         prompt, text = fact["prompt"], f"{fact['prompt']} {fact['target_new']}"
         count = len(tokenizer(text).input_ids) - len(tokenizer(prompt).input_ids)
@@ -192,28 +214,36 @@ def test_an_edit_changes_what_the_embedded_model_says_and_forgetting_takes_it_ba
     assert all(new > old + 1 for new, old in zip(after, before, strict=True)), (before, after)
     larimar.forget(FACTS[1]["prompt"])
     assert target_log_probability(larimar, FACTS[1]) == before[1], "the base model's again, to the bit"
-    assert target_log_probability(larimar, FACTS[0]) == pytest.approx(after[0], abs=1e-4), "what is not forgotten stays"
+    assert target_log_probability(larimar, FACTS[0]) == pytest.approx(after[0], abs=1e-4), (
+        "what is not forgotten stays"
+    )
 
 
 def test_padding_side_and_company_in_the_batch_do_not_change_a_row(tiny, tokenizer):
     tiny.write(FACTS)
     alone = logits(tiny, tokenizer, [PROMPTS[0]])[0]
     count = alone.shape[0]
-    left = logits(tiny, tokenizer, [PROMPTS[0], PROMPTS[2] + " someone whose name is long"], "left")[0, -count:]
+    left = logits(tiny, tokenizer, [PROMPTS[0], PROMPTS[2] + " someone whose name is long"], "left")[
+        0, -count:
+    ]
     right = logits(tiny, tokenizer, [PROMPTS[0], UNRELATED[1] + " a long list of things"], "right")[0, :count]
     torch.testing.assert_close(left, alone, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(right, alone, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("texts", [[PROMPTS[0]], [PROMPTS[0], UNRELATED[0], PROMPTS[1]], UNRELATED])
-@pytest.mark.parametrize("options", [{"num_beams": 1}, {"num_beams": 3}, {"num_return_sequences": 2, "do_sample": True}])
+@pytest.mark.parametrize(
+    "options", [{"num_beams": 1}, {"num_beams": 3}, {"num_return_sequences": 2, "do_sample": True}]
+)
 def test_generation_with_and_without_cache_agree(tiny, tokenizer, texts, options):
     tiny.write(FACTS)
     inputs = encode(tokenizer, texts)
     results = []
     for use_cache in (True, False):
         torch.manual_seed(3)
-        results.append(tiny.generate(**inputs, max_new_tokens=5, use_cache=use_cache, **({"do_sample": False} | options)))
+        results.append(
+            tiny.generate(**inputs, max_new_tokens=5, use_cache=use_cache, **({"do_sample": False} | options))
+        )
     assert torch.equal(*results)
 
 
@@ -244,12 +274,16 @@ def test_a_foreign_cache_is_refused_while_facts_are_written(tiny, tokenizer):
             tiny(input_ids=inputs["input_ids"][:, -1:], past_key_values=cache)
 
 
-# --- the query is the prompt only -----------------------------------------------------------------------------------------
+# --- the query is the prompt only
+# -----------------------------------------------------------------------------------------
 
 
 def test_the_prompt_boundary_by_announcement_argument_and_labels_agree(tiny, tokenizer):
     tiny.write(FACTS)
-    texts = [PROMPTS[0] + " Swahili. Water boils at a hundred degrees", PROMPTS[1] + " Rome. Soup begins with salt"]
+    texts = [
+        PROMPTS[0] + " Swahili. Water boils at a hundred degrees",
+        PROMPTS[1] + " Rome. Soup begins with salt",
+    ]
     inputs = encode(tokenizer, texts)
     seen = []
     original = tiny.read
@@ -281,11 +315,15 @@ def test_the_target_never_reaches_the_query(tiny, tokenizer):
         a = logits(tiny, tokenizer, [PROMPTS[0] + " one"])
         b = logits(tiny, tokenizer, [PROMPTS[0] + " two"])
     assert torch.equal(a[:, :-1], b[:, :-1])
-    with announced_prompts(PROMPTS), pytest.raises(ValueError, match="3 prompts are announced for a batch of 1"):
+    with (
+        announced_prompts(PROMPTS),
+        pytest.raises(ValueError, match="3 prompts are announced for a batch of 1"),
+    ):
         logits(tiny, tokenizer, [PROMPTS[0]])
 
 
-# --- any decoder ------------------------------------------------------------------------------------------------------------
+# --- any decoder
+# ------------------------------------------------------------------------------------------------------------
 
 
 def family(name, vocab_size):
@@ -306,7 +344,9 @@ def family(name, vocab_size):
             },
         ),
         "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**llama_like, num_key_value_heads=2)),
-        "mistral": lambda: MistralForCausalLM(MistralConfig(**llama_like, num_key_value_heads=2, sliding_window=None)),
+        "mistral": lambda: MistralForCausalLM(
+            MistralConfig(**llama_like, num_key_value_heads=2, sliding_window=None)
+        ),
         "gptneox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**llama_like, rotary_pct=0.5)),
         "gptj": lambda: GPTJForCausalLM(GPTJConfig(**small, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)),
         "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**small, n_embd=32, n_layer=2, n_head=4)),
@@ -328,18 +368,30 @@ def test_states_placed_where_they_were_read_give_the_decoders_own_next_token(nam
         expected = decoder(torch.tensor([ids + [500]])).logits[:, -1]
         rows = torch.cat((states.bos()[None, None], states.last_tokens([text], count)), dim=1)
         cache = states.cache(rows, torch.arange(count + 1), torch.float32)
-        actual = decoder(torch.tensor([[500]]), past_key_values=cache, position_ids=torch.tensor([[count + 1]])).logits[:, -1]
+        actual = decoder(
+            torch.tensor([[500]]), past_key_values=cache, position_ids=torch.tensor([[count + 1]])
+        ).logits[:, -1]
     torch.testing.assert_close(actual, expected, atol=1e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["llama", "llama3-rope", "qwen2", "gptneox", "gptj"])
 def test_a_key_can_be_moved_to_another_position(name, tokenizer):
-    """In the first layer a key depends on its token and its position only, so that the decoder tells what is right."""
+    """In the first layer a key depends on its token and its position only, so that the decoder tells what is
+    right.
+    """
     decoder = family(name, len(tokenizer))
     ids = torch.tensor([[11, 12, 13]])
     with torch.no_grad():
-        near = decoder(ids, position_ids=torch.tensor([[0, 1, 2]]), use_cache=True).past_key_values.layers[0].keys
-        far = decoder(ids, position_ids=torch.tensor([[7, 8, 9]]), use_cache=True).past_key_values.layers[0].keys
+        near = (
+            decoder(ids, position_ids=torch.tensor([[0, 1, 2]]), use_cache=True)
+            .past_key_values.layers[0]
+            .keys
+        )
+        far = (
+            decoder(ids, position_ids=torch.tensor([[7, 8, 9]]), use_cache=True)
+            .past_key_values.layers[0]
+            .keys
+        )
     code = position_code(decoder)
     moved = code.apply(code.remove(near, torch.tensor([[0, 1, 2]])), torch.tensor([[7, 8, 9]]))
     torch.testing.assert_close(moved, far, atol=1e-4, rtol=1e-4)
@@ -350,7 +402,16 @@ def test_a_key_can_be_moved_to_another_position(name, tokenizer):
 def test_fit_write_generate_and_exactness_on_every_family(name, tokenizer):
     decoder = family(name, len(tokenizer))
     model = share_sentence_encoder(
-        fit(decoder, tokenizer, SENTENCES, name=name, code_size=16, memory_slots=2, progress=False, memory_rows=4)
+        fit(
+            decoder,
+            tokenizer,
+            SENTENCES,
+            name=name,
+            code_size=16,
+            memory_slots=2,
+            progress=False,
+            memory_rows=4,
+        )
     )
     batch = [PROMPTS[0], UNRELATED[0]]
     before = logits(decoder, tokenizer, batch)
@@ -369,7 +430,8 @@ def test_half_precision_decoders_give_finite_logits(tokenizer):
     assert model.edited_state.memory.M.dtype == torch.float64
 
 
-# --- saving and loading -----------------------------------------------------------------------------------------------------
+# --- saving and loading
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["frozen", "lora"])
@@ -379,10 +441,14 @@ def test_a_checkpoint_survives_saving(tokenizer, tmp_path, mode):
         torch.nn.init.normal_(layer.lora_B["default"].weight)
     model.save_pretrained(tmp_path, dtype=torch.float32)
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
-    loaded = LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer)
+    loaded = LarimarForCausalLM.from_pretrained(
+        tmp_path, decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer
+    )
     for each in (model, loaded):
         each.write(FACTS)
-    torch.testing.assert_close(logits(loaded, tokenizer, PROMPTS), logits(model, tokenizer, PROMPTS), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        logits(loaded, tokenizer, PROMPTS), logits(model, tokenizer, PROMPTS), atol=1e-4, rtol=1e-4
+    )
 
 
 def test_auto_classes_know_the_type():
@@ -407,7 +473,9 @@ def test_a_checkpoint_for_another_decoder_and_a_damaged_one_are_refused(tiny, to
 
 def test_settings_can_be_overridden_and_bad_ones_are_refused(tiny, tokenizer, tmp_path):
     tiny.save_pretrained(tmp_path)
-    loaded = LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, memory_rows=3)
+    loaded = LarimarForCausalLM.from_pretrained(
+        tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, memory_rows=3
+    )
     loaded.write(FACTS)
     assert loaded.edited_state.memory.num_rows == 3
     for settings, message in [
@@ -416,12 +484,15 @@ def test_settings_can_be_overridden_and_bad_ones_are_refused(tiny, tokenizer, tm
         ({"sigma_w": -1}, "sigma_w"),
     ]:
         with pytest.raises(ValueError, match=message):
-            LarimarForCausalLM.from_pretrained(tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, **settings)
+            LarimarForCausalLM.from_pretrained(
+                tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, **settings
+            )
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["decoder_signature"]["layers"] == 2
 
 
-# --- editing ----------------------------------------------------------------------------------------------------------------
+# --- editing ------------------------------------------------------------------------------------------------
+# ----------------
 
 
 def test_writing_again_changes_nothing_and_a_new_answer_replaces_the_old(tiny):
@@ -483,7 +554,10 @@ def test_forgetting_the_unknown_names_it_and_changes_nothing(tiny):
         ([{"prompt": "", "target_new": "x"}], "prompt"),
         ([{"prompt": "p", "target_new": "  "}], "target_new"),
         ([{"prompt": "p"}], "needs 'target_new'"),
-        ([{"prompt": "p is", "target_new": "x"}, {"prompt": "p is", "target_new": "y"}], "two targets.*'p is'"),
+        (
+            [{"prompt": "p is", "target_new": "x"}, {"prompt": "p is", "target_new": "y"}],
+            "two targets.*'p is'",
+        ),
     ],
 )
 def test_bad_requests_are_refused_and_leave_the_state(tiny, requests, message):
@@ -497,11 +571,14 @@ def test_bad_requests_are_refused_and_leave_the_state(tiny, requests, message):
 def test_a_prompt_longer_than_the_encoder_takes_says_what_is_cut(tokenizer):
     model = make_tiny(tokenizer)
     model.states.max_length = 12
-    with pytest.warns(UserWarning, match="has .* tokens and the encoder takes 12; cut from its start: 'This is a very"):
+    with pytest.warns(
+        UserWarning, match="has .* tokens and the encoder takes 12; cut from its start: 'This is a very"
+    ):
         model.write(
             [
                 {
-                    "prompt": "This is a very long preamble to a simple question about Portugal, whose capital is",
+                    "prompt": "This is a very long preamble to a simple question about Portugal, whose "
+                    "capital is",
                     "target_new": "Oslo",
                 }
             ]
@@ -544,7 +621,11 @@ def test_sampled_reading_weights_differ_between_reads_and_hold_within_a_generati
     results = []
     for use_cache in (True, False):
         torch.manual_seed(0)
-        results.append(model.generate(**encode(tokenizer, PROMPTS[:1]), max_new_tokens=5, do_sample=False, use_cache=use_cache))
+        results.append(
+            model.generate(
+                **encode(tokenizer, PROMPTS[:1]), max_new_tokens=5, do_sample=False, use_cache=use_cache
+            )
+        )
     assert torch.equal(*results)
 
 
@@ -553,7 +634,9 @@ def test_the_executor_serves_a_plain_decoder_again_and_again(decoder, tokenizer)
     model, undo = apply_larimar_to_model(decoder, tokenizer, FACTS[:1], hparams, return_orig_weights=True)
     again, _ = apply_larimar_to_model(decoder, tokenizer, FACTS[1:], hparams)
     assert again is model and len(model.facts()) == 3
-    twin, _ = apply_larimar_to_model(model, tokenizer, [{"prompt": "A new one is", "target_new": "here"}], hparams, copy=True)
+    twin, _ = apply_larimar_to_model(
+        model, tokenizer, [{"prompt": "A new one is", "target_new": "here"}], hparams, copy=True
+    )
     assert len(twin.facts()) == 4 and len(model.facts()) == 3
     with torch.no_grad():
         for name, value in undo.items():
@@ -563,34 +646,66 @@ def test_the_executor_serves_a_plain_decoder_again_and_again(decoder, tokenizer)
 
 @pytest.mark.parametrize(
     ("settings", "passes"),
-    [({}, 1), ({"key_encoding": "latent"}, 1), ({"scope": "internal"}, 1), ({"scope": "internal", "key_encoding": "latent"}, 1)],
+    [
+        ({}, 1),
+        ({"key_encoding": "latent"}, 1),
+        ({"scope": "internal"}, 1),
+        ({"scope": "internal", "key_encoding": "latent"}, 1),
+    ],
 )
 def test_a_write_and_a_read_encode_each_text_once(tokenizer, monkeypatch, settings, passes):
     model = make_tiny(tokenizer, **settings)
-    model.detectors.weights = {"weight": torch.zeros(2 * model.config.latent_size), "bias": torch.tensor([5.0])}
+    model.detectors.weights = {
+        "weight": torch.zeros(2 * model.config.latent_size),
+        "bias": torch.tensor([5.0]),
+    }
     encoded, encode = [], model.latent_encoder.encode
-    monkeypatch.setattr(model.latent_encoder, "encode", lambda texts: encoded.append(list(texts)) or encode(texts))
+    monkeypatch.setattr(
+        model.latent_encoder, "encode", lambda texts: encoded.append(list(texts)) or encode(texts)
+    )
     model.write(FACTS)
-    assert len(encoded) == passes and len(encoded[0]) == len(set(encoded[0])), "one pass of the network, however it is used"
+    assert len(encoded) == passes and len(encoded[0]) == len(set(encoded[0])), (
+        "one pass of the network, however it is used"
+    )
     encoded.clear()
     reading = model.read([*PROMPTS, *PROMPTS])
-    assert reading.in_scope.all() and len(encoded) == (settings != {}) and all(len(texts) == 3 for texts in encoded)
+    assert (
+        reading.in_scope.all()
+        and len(encoded) == (settings != {})
+        and all(len(texts) == 3 for texts in encoded)
+    )
 
 
-# Where a number on the device decides what Python does; every other mask that is looked at is kept on the host.
+# Where a number on the device decides what Python does; every other mask that is looked at is kept on the
+# host.
 WAITS_FOR_THE_DEVICE = {
     "write": {"operations.applied_to", "memory._check", "memory.add", "addressing.extended"},
     "forget": {"memory._check", "memory.remove", "edited.without"},
     "read": {"detectors.decide"},
 }
 ON_THE_HOST = {
-    *("addressing.weights", "addressing.extended", "addressing.released", "episodic._addressed", "episodic.read"),
-    *("facts.row", "facts.<genexpr>", "facts.__len__", "facts.without", "nearest.nearest", "detectors.<listcomp>"),
+    *(
+        "addressing.weights",
+        "addressing.extended",
+        "addressing.released",
+        "episodic._addressed",
+        "episodic.read",
+    ),
+    *(
+        "facts.row",
+        "facts.<genexpr>",
+        "facts.__len__",
+        "facts.without",
+        "nearest.nearest",
+        "detectors.<listcomp>",
+    ),
 }
 
 
 def test_an_update_waits_for_the_device_where_it_must_and_nowhere_else(tiny):
-    """On a CPU: the functions in which a tensor's number decides what Python does. On a GPU each of them waits."""
+    """On a CPU: the functions in which a tensor's number decides what Python does. On a GPU each of them
+    waits.
+    """
 
     class Decisions(TorchDispatchMode):
         def __init__(self):
@@ -604,7 +719,11 @@ def test_an_update_waits_for_the_device_where_it_must_and_nowhere_else(tiny):
             return function(*arguments, **(kwargs or {}))
 
     tiny.write(FACTS[:1])
-    edits = {"write": lambda: tiny.write(FACTS[1:2]), "forget": lambda: tiny.forget(2), "read": lambda: tiny.read(PROMPTS)}
+    edits = {
+        "write": lambda: tiny.write(FACTS[1:2]),
+        "forget": lambda: tiny.forget(2),
+        "read": lambda: tiny.read(PROMPTS),
+    }
     for name, edit in edits.items():
         with Decisions() as decisions:
             edit()

@@ -1,4 +1,6 @@
-"""The nearest written prompt: the same answer from every row compared and from an index, whatever was forgotten or undone."""
+"""The nearest written prompt: the same answer from every row compared and from an index, whatever was
+forgotten or undone.
+"""
 
 import sys
 
@@ -55,12 +57,14 @@ def test_an_index_finds_what_comparing_finds(faiss):
     torch.testing.assert_close(score[same], wanted_score[same], atol=1e-5, rtol=0)
 
 
-def test_rows_of_a_later_state_and_dead_neighbourhoods_are_passed_over(faiss):
+def test_rows_of_a_later_state_and_dead_localitys_are_passed_over(faiss):
     rows = unit(500, 16)
     index = GraphIndex(16)
     index.extend(rows)
     before = torch.ones(100, dtype=torch.bool)  # an earlier state has the first 100 rows
-    assert (indexed(index, cosine, rows[:100], before)(rows)[1] == exact(cosine, rows[:100], before)(rows)[1]).all()
+    assert (
+        indexed(index, cosine, rows[:100], before)(rows)[1] == exact(cosine, rows[:100], before)(rows)[1]
+    ).all()
     last = torch.zeros(500, dtype=torch.bool)
     last[7] = True
     assert (indexed(index, cosine, rows, last)(rows[:50])[1] == 7).all()

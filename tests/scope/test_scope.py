@@ -66,8 +66,12 @@ def test_the_start_of_an_answer_stays_with_its_question(external):
 def test_the_best_sentence_of_a_query_decides(external):
     written = external.embed(WRITTEN)
     alone = decide(external, ["The capital of Portugal is"], exact(external.similarity, written), THRESHOLD)
-    query = "Vitamins are often sold in shops, research shows. The weather was bad. The capital of Portugal is"
-    among = decide(external, [query, "Water boils at a temperature of"], exact(external.similarity, written), THRESHOLD)
+    query = (
+        "Vitamins are often sold in shops, research shows. The weather was bad. The capital of Portugal is"
+    )
+    among = decide(
+        external, [query, "Water boils at a temperature of"], exact(external.similarity, written), THRESHOLD
+    )
     assert among.in_scope.tolist() == [True, False]
     assert among.sentence[0] == "The capital of Portugal is"
     assert among.nearest[0] == 0
@@ -80,23 +84,29 @@ def test_a_sentence_longer_than_the_sentence_encoder_takes_keeps_its_end(externa
     with pytest.warns(UserWarning) as caught:
         one, other = external.embed(["so " * 400 + end, "well " * 400 + end])
     assert len(caught) == 2 and "the encoder takes 254; cut from its start: 'so" in str(caught[0].message)
-    assert float(one @ other) > float(external.embed(["so " * 200])[0] @ other), "the end that they share counts"
+    assert float(one @ other) > float(external.embed(["so " * 200])[0] @ other), (
+        "the end that they share counts"
+    )
 
 
 def test_nothing_is_in_scope_of_nothing(external):
-    decision = decide(external, WRITTEN, exact(external.similarity, torch.zeros(0, external.embedding_size)), THRESHOLD)
+    decision = decide(
+        external, WRITTEN, exact(external.similarity, torch.zeros(0, external.embedding_size)), THRESHOLD
+    )
     assert not decision.in_scope.any() and torch.isinf(decision.score).all()
 
 
-def test_the_shipped_map_and_threshold_tell_rephrasings_from_neighbours(external):
+def test_the_shipped_map_and_threshold_tell_rephrasings_from_locality_prompts(external):
     """The project's own edits, which neither was made from; without the map the equal-error rate is 0.074."""
     found = calibrate(external, load_edits())
     assert (found.positives, found.negatives) == (120, 180)
     assert found.equal_error_rate < 0.04 and found.f1 > 0.94
     plain = calibrate(ExternalScopeDetector(sentence_encoder()), load_edits())
     assert found.equal_error_rate < 0.7 * plain.equal_error_rate
-    scores = [(decide(external, [query], exact(external.similarity, external.embed([prompt])), THRESHOLD).in_scope.item(), same)
-              for query, prompt, same in scope_pairs(load_edits())]  # fmt: skip
+    in_scope = lambda query, prompt: decide(
+        external, [query], exact(external.similarity, external.embed([prompt])), THRESHOLD
+    ).in_scope.item()
+    scores = [(in_scope(query, prompt), same) for query, prompt, same in scope_pairs(load_edits())]
     assert sum(found for found, same in scores if not same) <= 0.02 * 180
     assert sum(found for found, same in scores if same) >= 0.85 * 120
 
@@ -110,7 +120,9 @@ def test_equal_error_against_a_brute_force_search():
     best = min(gaps)[1]
     expected = ((scores[~labels] >= best).mean() + (scores[labels] < best).mean()) / 2
     assert rate == pytest.approx(expected, abs=5e-3)
-    assert (scores[~labels] >= threshold).mean() == pytest.approx((scores[labels] < threshold).mean(), abs=0.01)
+    assert (scores[~labels] >= threshold).mean() == pytest.approx(
+        (scores[labels] < threshold).mean(), abs=0.01
+    )
     assert len(roc_curve(labels, scores)) == 3
 
 
@@ -119,7 +131,9 @@ def test_the_internal_detector_computes_its_logistic_regression():
     weight = torch.randn(10)
     detector = InternalScopeDetector(lambda texts: torch.randn(len(texts), 5), 5, weight, 0.3)
     queries, written = detector.embed(["a", "b"]), detector.embed(["c", "d", "e"])
-    expected = torch.stack([torch.sigmoid(pair_features(q.expand(3, -1), written) @ weight + 0.3) for q in queries])
+    expected = torch.stack(
+        [torch.sigmoid(pair_features(q.expand(3, -1), written) @ weight + 0.3) for q in queries]
+    )
     torch.testing.assert_close(detector.similarity(queries, written), expected)
     with pytest.raises(ValueError, match="has 10 weights"):
         InternalScopeDetector(detector.encode, 5, torch.zeros(3), 0.0)
@@ -128,9 +142,12 @@ def test_the_internal_detector_computes_its_logistic_regression():
 def test_the_internal_detector_learns_scope_and_serves_a_model(larimar):
     edits = load_edits()
     held_out, _ = calibrate_internal(larimar.latent_encoder.encode, larimar.config.latent_size, edits)
-    # 40 edits are few for 6,144 features: on wordings it has not seen the detector is better than chance, not good.
+    # 40 edits are few for 6,144 features: on wordings it has not seen the detector is better than chance, not
+    # good.
     assert held_out.equal_error_rate < 0.5 and held_out.positives == 38
-    trained, larimar.detectors.weights = train_internal(larimar.latent_encoder.encode, larimar.config.latent_size, edits)
+    trained, larimar.detectors.weights = train_internal(
+        larimar.latent_encoder.encode, larimar.config.latent_size, edits
+    )
     assert calibrate(trained, edits).f1 > 0.9, "on what it was trained on"
     larimar.config.scope, larimar.config.scope_threshold = "internal", 0.5
     edit = edits[2]
@@ -148,8 +165,11 @@ def test_an_internal_detector_without_weights_says_how_to_make_one(larimar):
 def test_calibration_needs_both_kinds_of_pairs(external):
     edits = [edit for edit in load_edits(limit=2)]
     assert len(scope_pairs(edits)) == 2 * 5
-    with pytest.raises(ValueError, match="neighbourhood"):
-        calibrate(external, [type(e)(e.prompt, e.target_new, e.ground_truth, e.subject, e.rephrase_prompts) for e in edits])
+    with pytest.raises(ValueError, match="locality"):
+        calibrate(
+            external,
+            [type(e)(e.prompt, e.target_new, e.ground_truth, e.subject, e.rephrase_prompts) for e in edits],
+        )
 
 
 def test_the_threshold_lets_in_no_more_than_was_allowed():
@@ -158,10 +178,14 @@ def test_the_threshold_lets_in_no_more_than_was_allowed():
     for share, expected in ((0.0, 0), (0.25, 1), (0.4, 1), (0.5, 2)):
         threshold = accepting_at_most(scores, labels, share)
         assert ((scores >= threshold) & ~labels).sum() == expected
-        assert all(((scores >= t) & ~labels).mean() * 2 > share for t in scores if t < threshold and t in scores[~labels])
+        assert all(
+            ((scores >= t) & ~labels).mean() * 2 > share
+            for t in scores
+            if t < threshold and t in scores[~labels]
+        )
 
 
-def test_a_learned_map_brings_wordings_together_and_neighbours_apart():
+def test_a_learned_map_brings_wordings_together_and_locality_prompts_apart():
     """On an embedding whose first half is the wording and whose second half is the subject."""
     generator = torch.Generator().manual_seed(0)
     vectors: dict[str, torch.Tensor] = {}
@@ -175,10 +199,12 @@ def test_a_learned_map_brings_wordings_together_and_neighbours_apart():
 
     def fact(i):
         wording = lambda n: f"w{(i + n) % 6} s{i}"
-        neighbours = {"locality_prompt": [f"w{i % 6} s{i + 100}"], "near_prompt": [f"w{i % 6} s{i + 1}"]}
-        return {"prompt": wording(0), "rephrase_prompt": [wording(1), wording(2)]} | neighbours
+        locality = {"locality_prompt": [f"w{i % 6} s{i + 100}"], "near_prompt": [f"w{i % 6} s{i + 1}"]}
+        return {"prompt": wording(0), "rephrase_prompt": [wording(1), wording(2)]} | locality
 
-    learned = train_metric(embed, [fact(i) for i in range(60)], steps=300, batch_size=32, rate=1e-2, pull=0.01, progress=False)
+    learned = train_metric(
+        embed, [fact(i) for i in range(60)], steps=300, batch_size=32, rate=1e-2, pull=0.01, progress=False
+    )
     new = [fact(i) for i in range(200, 230)]
     mapped = lambda texts: F.normalize(embed(texts) @ learned.T, dim=1)
     for apply, better in ((embed, False), (mapped, True)):
@@ -189,7 +215,7 @@ def test_a_learned_map_brings_wordings_together_and_neighbours_apart():
         train_metric(embed, [fact(0)], progress=False)
 
 
-def test_made_up_facts_have_near_neighbours_and_held_out_relations():
+def test_made_up_facts_have_near_names_and_held_out_relations():
     def embed(texts):  # letters that a text has: similar spelling is similar
         rows = [[float(chr(97 + i) in text.lower()) for i in range(26)] + [1.0] for text in texts]
         return F.normalize(torch.tensor(rows), dim=1)

@@ -41,7 +41,10 @@ def test_two_stores_that_extend_one_do_not_see_each_other():
     left, right = base.extended([Fact("b", "2")], rows(2)), base.extended([Fact("c", "3")], rows(3))
     assert [fact.prompt for fact in left.facts()] == ["a", "b"]
     assert [fact.prompt for fact in right.facts()] == ["a", "c"]
-    assert left.column("value").flatten().tolist() == [1, 2] and right.column("value").flatten().tolist() == [1, 3]
+    assert left.column("value").flatten().tolist() == [1, 2] and right.column("value").flatten().tolist() == [
+        1,
+        3,
+    ]
     assert base.row("b") is None and base.row("c") is None
 
 
@@ -75,7 +78,10 @@ def test_more_facts_than_rows_and_then_none():
     assert len(left.store) == 1
     weights = left.store.column("weight")[[left.store.row("prompt 14")]]
     torch.testing.assert_close(
-        left.memory.read(weights), left.store.column("value")[[left.store.row("prompt 14")]], atol=1e-4, rtol=1e-4
+        left.memory.read(weights),
+        left.store.column("value")[[left.store.row("prompt 14")]],
+        atol=1e-4,
+        rtol=1e-4,
     )
     assert not less(left, "prompt 14").memory.M.any()
 
@@ -84,7 +90,12 @@ def test_the_difference_of_two_states_is_what_was_done_between_them():
     _, first = state()
     draw = lambda size: torch.ones(2, size)
     second = put(
-        less(first, "prompt 0", 3), [Fact("prompt 1 ", "another"), Fact("new", "one")], draw(5), draw(7), draw(3), written_at=5.0
+        less(first, "prompt 0", 3),
+        [Fact("prompt 1 ", "another"), Fact("new", "one")],
+        draw(5),
+        draw(7),
+        draw(3),
+        written_at=5.0,
     )
     found = diff(first, second)
     assert [fact.prompt for fact in found.written] == ["new"] and found.written[0].written_at == 5.0

@@ -1,4 +1,6 @@
-"""With a journal, an edit that was reported as done is there after any crash, and damage is told from a torn end."""
+"""With a journal, an edit that was reported as done is there after any crash, and damage is told from a torn
+end.
+"""
 
 import copy
 import os
@@ -17,7 +19,15 @@ from larimar_editor.state.journal import Journal, TornRecordWarning, read_journa
 from larimar_editor.state.journaled_folder import JournaledFolder
 from larimar_editor.state.operations import Clear, Forget
 
-OPERATIONS = [write(0), write(1, 2), Forget((2,)), write(1, text="again"), Clear(), write(3, 4, 5), Forget((6, 7))]
+OPERATIONS = [
+    write(0),
+    write(1, 2),
+    Forget((2,)),
+    write(1, text="again"),
+    Clear(),
+    write(3, 4, 5),
+    Forget((6, 7)),
+]
 
 
 def states_of(operations):
@@ -34,7 +44,10 @@ def filled(folder):
         ends.append(held._journal.size)
         held.record(done, done.applied_to(held.state))
     held.close()
-    return held._journal or next(folder.glob("journal-*")), [*ends, next(folder.glob("journal-*")).stat().st_size]
+    return held._journal or next(folder.glob("journal-*")), [
+        *ends,
+        next(folder.glob("journal-*")).stat().st_size,
+    ]
 
 
 def test_what_is_replayed_is_what_was_done_to_the_bit(tmp_path):
@@ -53,7 +66,12 @@ def test_a_journal_cut_at_any_byte_is_the_state_after_its_whole_records(tmp_path
     path, ends = filled(tmp_path)
     states, whole = states_of(OPERATIONS), path.read_bytes()
     chance = random.Random(1)
-    points = {*ends, *(end + 1 for end in ends[:-1]), *(end - 1 for end in ends[1:]), *chance.sample(range(len(whole)), 60)}
+    points = {
+        *ends,
+        *(end + 1 for end in ends[:-1]),
+        *(end - 1 for end in ends[1:]),
+        *chance.sample(range(len(whole)), 60),
+    }
     for point in sorted(points):
         path.write_bytes(whole[:point])
         count = sum(end <= point for end in ends[1:])
@@ -98,7 +116,9 @@ def test_edits_killed_at_any_byte_or_step_are_whole_or_not_there(tmp_path):
     held.close()
     whole = path.read_bytes()
     found = []
-    for case in [{"at_byte": size + by} for by in range(0, 700, 11)] + [{"at_step": step} for step in range(8)]:
+    for case in [{"at_byte": size + by} for by in range(0, 700, 11)] + [
+        {"at_step": step} for step in range(8)
+    ]:
         path.write_bytes(whole)
         died = killed(edit, folder=tmp_path, **case)
         torn = died and size < path.stat().st_size
@@ -218,7 +238,9 @@ def test_a_record_that_does_not_fit_is_named(tmp_path):
     journal = Journal(path)
     journal.append(Forget((99,)))
     journal.close()
-    with pytest.raises(ValueError, match=r"record 7 of .* does not fit the state before it: cannot forget 99"):
+    with pytest.raises(
+        ValueError, match=r"record 7 of .* does not fit the state before it: cannot forget 99"
+    ):
         load_state(blank(), tmp_path, ORIGIN)
     (tmp_path / "other.bin").write_bytes(b"something else")
     with pytest.raises(ValueError, match="is no journal"):
@@ -227,7 +249,12 @@ def test_a_record_that_does_not_fit_is_named(tmp_path):
 
 def test_undo_goes_back_step_by_step_to_the_bit(tiny):
     states = [tiny.edited_state]
-    for edit in (lambda: tiny.write(FACTS[:2]), lambda: tiny.forget(1), lambda: tiny.write(FACTS[2:]), tiny.reset):
+    for edit in (
+        lambda: tiny.write(FACTS[:2]),
+        lambda: tiny.forget(1),
+        lambda: tiny.write(FACTS[2:]),
+        tiny.reset,
+    ):
         edit()
         states.append(tiny.edited_state)
     for state in reversed(states[:-1]):

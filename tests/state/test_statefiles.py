@@ -34,7 +34,9 @@ def test_a_saved_state_loads_back_bit_identical(tmp_path):
     assert same(further.applied_to(loaded), further.applied_to(state))
     save_state(blank(), tmp_path, ORIGIN)
     assert same(load_state(blank(), tmp_path, ORIGIN), blank())
-    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors", ""}, "only the lock file beside the state"
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors", ""}, (
+        "only the lock file beside the state"
+    )
 
 
 @pytest.mark.parametrize("journal", [False, True])
@@ -50,7 +52,15 @@ def test_a_save_killed_at_any_byte_or_step_leaves_the_old_state_or_the_new(tmp_p
     save_state(new, tmp_path / "measured", ORIGIN)
     sizes = sorted(path.stat().st_size for path in (tmp_path / "measured").iterdir())
     shutil.rmtree(tmp_path / "measured")
-    points = [0, 1, 7, 8, 9, *range(50, sizes[-1], sizes[-1] // 40), *(size + by for size in sizes for by in (-1, 0))]
+    points = [
+        0,
+        1,
+        7,
+        8,
+        9,
+        *range(50, sizes[-1], sizes[-1] // 40),
+        *(size + by for size in sizes for by in (-1, 0)),
+    ]
     cases = [{"at_byte": point} for point in sorted(set(points) - {-1})]
     cases += [{"at_step": step} for step in range(30 + 40 * journal)]
     deaths, found = [], []
@@ -60,10 +70,14 @@ def test_a_save_killed_at_any_byte_or_step_leaves_the_old_state_or_the_new(tmp_p
         loaded = load_state(blank(), tmp_path, ORIGIN)
         found.append("old" if same(loaded, old) else "new" if same(loaded, new) else case)
     assert set(found) == {"old", "new"}, "never a mixture"
-    assert sum(deaths) > 40 and {"old", "new"} == {one for one, death in zip(found, deaths) if death}, "killed before and after"
+    assert sum(deaths) > 40 and {"old", "new"} == {one for one, death in zip(found, deaths) if death}, (
+        "killed before and after"
+    )
     assert all(one == "new" for one, death in zip(found, deaths) if not death)
     save_state(old, tmp_path, ORIGIN)
-    assert len(list(tmp_path.glob("*.safetensors"))) == 1 and not list(tmp_path.glob("journal-*")), "nothing is left lying"
+    assert len(list(tmp_path.glob("*.safetensors"))) == 1 and not list(tmp_path.glob("journal-*")), (
+        "nothing is left lying"
+    )
 
 
 def test_a_state_of_the_first_format_loads():
@@ -74,14 +88,18 @@ def test_a_state_of_the_first_format_loads():
     ]
     tensors = load_file(next(FORMAT_1.glob("*.safetensors")))
     assert torch.equal(loaded.memory.M, tensors["memory.M"]) and loaded.store.next_id == 5
-    solution = torch.linalg.lstsq(tensors["store.weight"].double(), tensors["store.value"].double(), driver="gelsd").solution
+    solution = torch.linalg.lstsq(
+        tensors["store.weight"].double(), tensors["store.value"].double(), driver="gelsd"
+    ).solution
     torch.testing.assert_close(loaded.memory.M, solution, atol=1e-6, rtol=0)
 
 
 def test_a_newer_format_is_refused_with_its_number(tmp_path):
     save_state(written(), tmp_path, ORIGIN)
     (tmp_path / "state.json").write_text(json.dumps(described(tmp_path) | {"format_version": 99}))
-    with pytest.raises(ValueError, match=f"format 99; this version of larimar_editor reads up to {FORMAT_VERSION}"):
+    with pytest.raises(
+        ValueError, match=f"format 99; this version of larimar_editor reads up to {FORMAT_VERSION}"
+    ):
         load_state(blank(), tmp_path, ORIGIN)
 
 
@@ -118,7 +136,10 @@ def test_every_damaged_byte_is_noticed(tmp_path):
         ({"memory": {"rows_written": 3, "updates": 0}}, "3 pairs are written for 4"),
         ({"facts": []}, "4 pairs are written for 0"),
         ({"facts": [{"prompt": "a"}]}, "a fact has prompt, target_new"),
-        ({"facts": [{"prompt": "a", "target_new": 3, "id": 1, "written_at": 0.0}]}, "target_new of a fact cannot be 3"),
+        (
+            {"facts": [{"prompt": "a", "target_new": 3, "id": 1, "written_at": 0.0}]},
+            "target_new of a fact cannot be 3",
+        ),
         ({"facts": 7}, "damaged"),
         ({"origin": ORIGIN | {"alpha": "0.1"}}, "alpha: '0.1' there, '0.001' here"),
     ],

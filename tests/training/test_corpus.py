@@ -11,7 +11,11 @@ from larimar_editor.training.sources import LineFile
 
 def test_sentences_are_cut_counted_and_written(tokenizer, tmp_path):
     text = tmp_path / "text.txt"
-    text.write_text("The old sailor found a green boat. It sank. " + "very " * 80 + "long.\n\nA clever fox lost the bridge.\n")
+    text.write_text(
+        "The old sailor found a green boat. It sank. "
+        + "very " * 80
+        + "long.\n\nA clever fox lost the bridge.\n"
+    )
     counts = corpus.Counts()
     chunks = corpus.sentence_chunks(corpus.paragraphs([text]), tokenizer, counts)
     corpus.write_chunks(chunks, tmp_path / "out.jsonl", counts, progress=False)
@@ -42,7 +46,9 @@ def test_json_lines_must_have_a_text(tmp_path):
 def test_samples_repeat_for_a_seed_and_end_when_there_is_no_more(tokenizer):
     decoder = tiny_llama(len(tokenizer))
     options = {"batch_size": 4, "max_new_tokens": 8}
-    take = lambda seed, counts: list(corpus.sampled_texts(decoder, tokenizer, 2, counts, seed=seed, **options))
+    take = lambda seed, counts: list(
+        corpus.sampled_texts(decoder, tokenizer, 2, counts, seed=seed, **options)
+    )
     first, again = corpus.Counts(), corpus.Counts()
     assert take(1, first) == take(1, again) and first.dropped == again.dropped
     assert sum(first.dropped.values()) > 0, "a random decoder hardly finishes a sentence"

@@ -47,7 +47,8 @@ FACT = {
 }
 
 
-# --- the memory with gradients --------------------------------------------------------------------------------------
+# --- the memory with gradients
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [5, 30], ids=["N < K", "N > K"])
@@ -60,7 +61,9 @@ def test_an_episode_is_algorithm_1(count):
     M = torch.linalg.pinv(Z @ inverse) @ Z
     torch.testing.assert_close(W, Z @ torch.linalg.pinv(M), atol=1e-3, rtol=1e-3)
     torch.testing.assert_close(readouts, Z @ torch.linalg.pinv(M) @ M, atol=1e-3, rtol=1e-3)
-    noisy, _ = read_episodes(Z, inverse, torch.tensor(0.3), length=count, generator=torch.Generator().manual_seed(5))
+    noisy, _ = read_episodes(
+        Z, inverse, torch.tensor(0.3), length=count, generator=torch.Generator().manual_seed(5)
+    )
     drawn = torch.Generator().manual_seed(5)
     torch.randn(Z.shape, generator=drawn, dtype=Z.dtype)  # xi
     expected = readouts + 0.3 * torch.randn(count, 12, generator=drawn, dtype=Z.dtype) @ M
@@ -90,7 +93,8 @@ def test_beta_is_annealed_in_cycles():
     assert kl_strength(7, 100, 0.5, cycles=0) == 0.5
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows ---------------------------------------------------------------------------------------------------
+# ----------
 
 
 def test_what_is_predicted_is_the_answer(tokenizer):
@@ -104,7 +108,9 @@ def test_what_is_predicted_is_the_answer(tokenizer):
         if not other:
             assert tokenizer.decode(ids[weights == 0.5]) == "." and asked.endswith(" the") and "Ada" in asked
         else:
-            assert asked.endswith("Bob plays the") and not (weights == 0.5).any(), "a neighbour is not told to stop"
+            assert asked.endswith("Bob plays the") and not (weights == 0.5).any(), (
+                "a locality prompt is not told to stop"
+            )
 
 
 def test_rows_are_the_same_for_the_same_seed(tokenizer):
@@ -113,7 +119,9 @@ def test_rows_are_the_same_for_the_same_seed(tokenizer):
     first, again, another = (maker.make(records, random.Random(seed)) for seed in (3, 3, 4))
     assert torch.equal(first.ids, again.ids) and torch.equal(first.weights, again.weights)
     assert first.ids.shape != another.ids.shape or not torch.equal(first.ids, another.ids)
-    assert first.decoded == int((first.weights.flip(1).cumsum(1).flip(1) > 0).sum()), "tokens up to the last predicted one"
+    assert first.decoded == int((first.weights.flip(1).cumsum(1).flip(1) > 0).sum()), (
+        "tokens up to the last predicted one"
+    )
 
 
 def test_row_settings_and_records_are_checked(tokenizer):
@@ -123,7 +131,8 @@ def test_row_settings_and_records_are_checked(tokenizer):
         RowMaker(tokenizer).make([(4, {"title": "x"})], random.Random(0))
 
 
-# --- data -------------------------------------------------------------------------------------------------------------
+# --- data ---------------------------------------------------------------------------------------------------
+# ----------
 
 
 def test_every_record_is_taken_once_an_epoch_and_held_out_ones_never(tmp_path):
@@ -136,7 +145,9 @@ def test_every_record_is_taken_once_an_epoch_and_held_out_ones_never(tmp_path):
     texts = [record["text"] for _, record in taken if "text" in record]
     assert len(taken) == 32 and len(texts) == 24
     assert sorted(texts) == sorted(f"line {i}" for i in range(1, 25))
-    assert stream.step(5) == Stream(sources, [LineFile(path), facts], 4, 1, 0).step(5), "a step depends on its number alone"
+    assert stream.step(5) == Stream(sources, [LineFile(path), facts], 4, 1, 0).step(5), (
+        "a step depends on its number alone"
+    )
     second = [record["text"] for step in range(8, 16) for _, record in stream.step(step) if "text" in record]
     assert sorted(second) == sorted(texts) and second != texts
     assert facts[0] in [record for _, record in stream.evaluation(1)]
@@ -147,10 +158,15 @@ def test_every_record_is_taken_once_an_epoch_and_held_out_ones_never(tmp_path):
 def test_shipped_wordings_are_not_those_of_the_edits_that_are_probed():
     relations = read_relations()
     edits = load_edits()
-    assert sum(len(r.prompts) for r in without_wordings_of(relations, edits)) == sum(len(r.prompts) for r in relations)
+    assert sum(len(r.prompts) for r in without_wordings_of(relations, edits)) == sum(
+        len(r.prompts) for r in relations
+    )
     one, two = (prompt.replace("{}", "Zed") for prompt in relations[0].prompts[:2])
     same = type(edits[0])(one, "a", "b", "Zed", (f"Noise here. {two}",))
-    assert sum(len(r.prompts) for r in without_wordings_of(relations, [same])) == sum(len(r.prompts) for r in relations) - 2
+    assert (
+        sum(len(r.prompts) for r in without_wordings_of(relations, [same]))
+        == sum(len(r.prompts) for r in relations) - 2
+    )
 
 
 def test_rephrased_facts_ask_one_thing_in_several_ways():
@@ -158,20 +174,27 @@ def test_rephrased_facts_ask_one_thing_in_several_ways():
     assert facts[3] == facts[3] != facts[4]
     for number in range(50):
         fact = facts[number]
-        assert fact["subject"] in fact["prompt"] and all(fact["subject"] in each for each in fact["rephrase_prompt"])
+        assert fact["subject"] in fact["prompt"] and all(
+            fact["subject"] in each for each in fact["rephrase_prompt"]
+        )
         assert fact["prompt"] not in fact["rephrase_prompt"] and "{}" not in json.dumps(fact)
 
 
-# --- the objective ----------------------------------------------------------------------------------------------------
+# --- the objective
+# ----------------------------------------------------------------------------------------------------
 
 
 def in_training(tokenizer, objective=None, maker=None, records=None, model=None, **options):
     model = model or make_tiny(tokenizer)
     records = records or [(-1, {"text": text}) for text in SENTENCES[:6]] + [(-1, FACT)]
-    maker = maker or RowMaker(tokenizer, RowSettings(cut_share=0, other_share=0.5, preamble_share=0.3), SENTENCES)
+    maker = maker or RowMaker(
+        tokenizer, RowSettings(cut_share=0, other_share=0.5, preamble_share=0.3), SENTENCES
+    )
     rows = maker.make(records, random.Random(0))
     encoder = model.latent_encoder
-    module = LarimarObjective(model, Objective(**(QUIET | (objective or {}))), lambda rows: encoder.encode(rows.texts), **options)
+    module = LarimarObjective(
+        model, Objective(**(QUIET | (objective or {}))), lambda rows: encoder.encode(rows.texts), **options
+    )
     return module, rows
 
 
@@ -186,23 +209,31 @@ def test_the_memory_term_is_the_loss_of_the_edited_model(tokenizer):
         logits = model(input_ids=rows.ids[chosen], reading=reading).logits
     each = F.cross_entropy(logits[:, :-1].flatten(0, 1), rows.ids[chosen][:, 1:].flatten(), reduction="none")
     weights = rows.weights[chosen][:, 1:].flatten()
-    torch.testing.assert_close(losses.terms["memory"], (each * weights).sum() / weights.sum(), atol=2e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        losses.terms["memory"], (each * weights).sum() / weights.sum(), atol=2e-4, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize("mode", ["frozen", "lora"])
-@pytest.mark.parametrize("options", [{"bucket_tokens": 40}, {"checkpointing": True}], ids=lambda x: next(iter(x)))
+@pytest.mark.parametrize(
+    "options", [{"bucket_tokens": 40}, {"checkpointing": True}], ids=lambda x: next(iter(x))
+)
 def test_buckets_and_recomputed_layers_change_nothing(tokenizer, options, mode):
     objective = {"language_model": 0.7, "language_model_memory": "other", "autoencoder": 0.5}
     results = []
     for each in ({}, options):
-        module, rows = in_training(tokenizer, objective, model=make_tiny(tokenizer, decoder_mode=mode), **each)
+        module, rows = in_training(
+            tokenizer, objective, model=make_tiny(tokenizer, decoder_mode=mode), **each
+        )
         module.larimar.projection.requires_grad_(True)
         torch.manual_seed(0)
         for adapter in module.larimar.adapters.parameters() if module.larimar.adapters else ():
             torch.nn.init.normal_(adapter, std=0.1)
         losses = module(rows)
         losses.total.backward()
-        weight = module.larimar.projection.basis if mode == "frozen" else module.larimar.adapters.lora_B[0].weight
+        weight = (
+            module.larimar.projection.basis if mode == "frozen" else module.larimar.adapters.lora_B[0].weight
+        )
         results.append((losses, weight.grad))
     (plain, gradient), (other, other_gradient) = results
     assert plain.terms.keys() == other.terms.keys() == {"kl", "memory", "autoencoder", "language_model"}
@@ -220,7 +251,9 @@ def test_the_regulariser_is_the_divergence_from_the_base_model(tokenizer):
     reading = Reading(torch.ones(int(chosen.sum()), dtype=torch.bool), Z[rows.memory[chosen]])
     with torch.no_grad():
         base = torch.distributions.Categorical(logits=model.decoder(rows.ids[chosen]).logits[:, :-1])
-        said = torch.distributions.Categorical(logits=model(input_ids=rows.ids[chosen], reading=reading).logits[:, :-1])
+        said = torch.distributions.Categorical(
+            logits=model(input_ids=rows.ids[chosen], reading=reading).logits[:, :-1]
+        )
     weights = rows.weights[chosen][:, 1:]
     expected = (torch.distributions.kl_divergence(base, said) * weights).sum() / weights.sum()
     assert term == pytest.approx(float(expected), rel=1e-3) and term > 0
@@ -255,7 +288,8 @@ def test_regularising_a_frozen_decoder_without_memory_is_refused(tokenizer):
         in_training(tokenizer, {"language_model": 1.0})
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------
+# --- runs ---------------------------------------------------------------------------------------------------
+# ----------
 
 
 @pytest.fixture
@@ -274,7 +308,13 @@ def run_folder(tmp_path, tokenizer):
         "model": {"decoder_mode": "lora", "lora_rank": 4, "scope": "none", "key_encoding": "latent"},
         "sources": [{"path": str(text), "share": 0.5}, {"path": "relations", "share": 0.5}],
         "objective": {"language_model_memory": "other", "episode_length": 4, "sigma_w": 0.05},
-        "optimisation": {"steps": 16, "texts_per_step": 8, "precision": "no", "warmup": 2, "decoder_rate": "1e-2"},
+        "optimisation": {
+            "steps": 16,
+            "texts_per_step": 8,
+            "precision": "no",
+            "warmup": 2,
+            "decoder_learning_rate": "1e-2",
+        },
         "evaluate_every": 16,
         "save_every": 2,
         "held_out": 4,
@@ -321,7 +361,8 @@ def test_a_killed_run_goes_on_with_the_same_losses(run_folder):
     subprocess.run(command(run_folder, "--out", killed), check=True, capture_output=True, cwd=ROOT)
     expected, found = losses_of(whole), losses_of(killed)
     assert list(expected) == list(found) == list(range(1, 17))
-    # Encodings are kept as float16: beside other texts, padded otherwise, one in a thousand rounds the other way.
+    # Encodings are kept as float16: beside other texts, padded otherwise, one in a thousand rounds the other
+    # way.
     assert found == pytest.approx(expected, rel=1e-3)
     assert expected[16] < expected[1]
     for name in ("checkpoint/model.safetensors", "training.png", "tensorboard"):
@@ -343,20 +384,33 @@ def test_training_from_the_closed_form_starts_there_and_gets_better(run_folder, 
     settings = small(run_folder, **quiet, **{"optimisation.steps": 40})
     run = prepared(run_folder, tokenizer, settings)
     model = run.objective.larimar
-    closed = LarimarForCausalLM.from_pretrained(run_folder / "closed", decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer)
+    closed = LarimarForCausalLM.from_pretrained(
+        run_folder / "closed", decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer
+    )
     ids, reading = torch.tensor([[5, 6, 7]]), Reading(torch.tensor([True]), torch.randn(1, 48))
-    torch.testing.assert_close(model(ids, reading=reading).logits, closed(ids, reading=reading).logits, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        model(ids, reading=reading).logits, closed(ids, reading=reading).logits, atol=1e-5, rtol=1e-4
+    )
     before = loop.evaluate(run)
     after = loop.train(run, progress=False)
     assert after["texts_loss"] < 0.9 * before["texts_loss"]
     assert after["rewrite_accuracy"] >= before["rewrite_accuracy"]
     decoder = tiny_llama(len(tokenizer))
     adapters = [value for name, value in run.trained.items() if "lora_B" in name]
-    assert adapters and all(float(value.detach().abs().max()) > 0 for value in adapters), "every adapter is trained"
-    loaded = LarimarForCausalLM.from_pretrained(run_folder / "out" / "checkpoint", decoder=decoder, tokenizer=tokenizer)
-    torch.testing.assert_close(loaded(ids, reading=reading).logits, model(ids, reading=reading).logits, atol=2e-2, rtol=2e-2)
+    assert adapters and all(float(value.detach().abs().max()) > 0 for value in adapters), (
+        "every adapter is trained"
+    )
+    loaded = LarimarForCausalLM.from_pretrained(
+        run_folder / "out" / "checkpoint", decoder=decoder, tokenizer=tokenizer
+    )
     torch.testing.assert_close(
-        loaded.latent_encoder.encode(["a fact"]), closed.latent_encoder.encode(["a fact"]), rtol=2e-2, atol=2e-2
+        loaded(ids, reading=reading).logits, model(ids, reading=reading).logits, atol=2e-2, rtol=2e-2
+    )
+    torch.testing.assert_close(
+        loaded.latent_encoder.encode(["a fact"]),
+        closed.latent_encoder.encode(["a fact"]),
+        rtol=2e-2,
+        atol=2e-2,
     )
     outside = Reading.nothing(1, 48)
     assert torch.equal(loaded(ids, reading=outside).logits, tiny_llama(len(tokenizer))(ids).logits), (
@@ -379,7 +433,7 @@ def test_the_papers_set_up_trains_everything(run_folder, tokenizer):
         },
         "objective.language_model_memory": "none",
         "objective.kl": 1e-3,
-        "optimisation.encoder_rate": 1e-3,
+        "optimisation.encoder_learning_rate": 1e-3,
         "optimisation.steps": 3,
         "optimisation.accumulation": 2,
     }
@@ -397,16 +451,27 @@ def test_the_papers_set_up_trains_everything(run_folder, tokenizer):
     ):
         assert part in moved, f"{part} was not trained"
     folder = run_folder / "out" / "checkpoint"
-    loaded = LarimarForCausalLM.from_pretrained(folder, decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer)
-    torch.testing.assert_close(loaded.prior, run.objective.prior.detach(), atol=1e-2, rtol=1e-2, check_dtype=False)
-    torch.testing.assert_close(loaded.decoder.lm_head.weight, run.objective.larimar.decoder.lm_head.weight, atol=1e-3, rtol=1e-2)
+    loaded = LarimarForCausalLM.from_pretrained(
+        folder, decoder=tiny_llama(len(tokenizer)), tokenizer=tokenizer
+    )
+    torch.testing.assert_close(
+        loaded.prior, run.objective.prior.detach(), atol=1e-2, rtol=1e-2, check_dtype=False
+    )
+    torch.testing.assert_close(
+        loaded.decoder.lm_head.weight, run.objective.larimar.decoder.lm_head.weight, atol=1e-3, rtol=1e-2
+    )
     share_sentence_encoder(loaded).write([{"prompt": "Ada plays the", "target_new": "cello"}])
     assert loaded.read(["Ada plays the"]).latents.shape == (1, 24)
 
 
 def test_an_encoder_is_regressed_onto_the_closed_form(run_folder, tokenizer):
-    changes = {"start": "regression", "regression_steps": 25, "model.encoder_type": "transformer",
-               "model.encoder_name_or_path": "all-MiniLM-L6-v2", "optimisation.encoder_rate": 1e-4}  # fmt: skip
+    changes = {
+        "start": "regression",
+        "regression_steps": 25,
+        "model.encoder_type": "transformer",
+        "model.encoder_name_or_path": "all-MiniLM-L6-v2",
+        "optimisation.encoder_learning_rate": 1e-4,
+    }
     run = prepared(run_folder, tokenizer, small(run_folder, **changes))
     loop.train(run, until=1, progress=False)
     errors = json.loads((run_folder / "out" / "regression.json").read_text())
@@ -422,9 +487,23 @@ def test_other_families_are_fitted_and_trained(run_folder, tokenizer, family):
     torch.manual_seed(0)
     config = AutoConfig.for_model(family, vocab_size=len(tokenizer), bos_token_id=1, eos_token_id=2, **sizes)
     decoder = AutoModelForCausalLM.from_config(config).eval()
-    closed = fit(decoder, tokenizer, SENTENCES, name=family, code_size=24, memory_slots=2, progress=False, memory_rows=8)
+    closed = fit(
+        decoder,
+        tokenizer,
+        SENTENCES,
+        name=family,
+        code_size=24,
+        memory_slots=2,
+        progress=False,
+        memory_rows=8,
+    )
     closed.save_pretrained(run_folder / family, dtype=torch.float32)
-    changes = {"checkpoint": str(run_folder / family), "optimisation.steps": 12, "objective.kl": 0, "objective.language_model": 0}
+    changes = {
+        "checkpoint": str(run_folder / family),
+        "optimisation.steps": 12,
+        "objective.kl": 0,
+        "objective.language_model": 0,
+    }
     run = prepared(run_folder, tokenizer, small(run_folder, **changes), decoder)
     before = loop.evaluate(run)["texts_loss"]
     assert loop.train(run, progress=False)["texts_loss"] < before
@@ -432,11 +511,17 @@ def test_other_families_are_fitted_and_trained(run_folder, tokenizer, family):
 
 def test_accumulated_passes_are_one_step(run_folder, tokenizer):
     off = ("sigma_w", "observation_noise", "kl", "language_model")
-    quiet = {f"objective.{name}": 0 for name in off} | {"objective.episode_length": 1, "rows.cut_share": 0, "rows.tail": 64}
+    quiet = {f"objective.{name}": 0 for name in off} | {
+        "objective.episode_length": 1,
+        "rows.cut_share": 0,
+        "rows.tail": 64,
+    }
     quiet["sources"] = [{"path": str(run_folder / "text.txt")}]
     found = []
     for parts in (1, 2):
-        run = prepared(run_folder, tokenizer, small(run_folder, **quiet, **{"optimisation.accumulation": parts}))
+        run = prepared(
+            run_folder, tokenizer, small(run_folder, **quiet, **{"optimisation.accumulation": parts})
+        )
         loop.trained_parameters(run.objective, run.settings)
         loop._passes(run, run.objective, step=0, strength=0.0)
         found.append(run.objective.larimar.projection.mean.grad)
@@ -452,14 +537,28 @@ def test_two_processes_start(run_folder):
     assert report["processes"] == 2 and report["distributed"] == "MULTI_CPU" and report["total"] > 0
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs/accelerate").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "configs/accelerate").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_shipped_accelerate_settings_start(run_folder, path):
     """On a CPU and in one process. DeepSpeed's own does without --cpu, which would switch it off."""
     zero = "zero" in path.stem
     if zero:
         pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), "--num_processes", "1"]
-    rest = [part for part in command(run_folder, "--out", run_folder / "out", "--dry-run")[2:] if part not in ("--device", "cpu")]
+    launch = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--config_file",
+        str(path),
+        "--num_processes",
+        "1",
+    ]
+    rest = [
+        part
+        for part in command(run_folder, "--out", run_folder / "out", "--dry-run")[2:]
+        if part not in ("--device", "cpu")
+    ]
     done = subprocess.run(
         [*launch, *([] if zero else ["--cpu"]), "-m", *rest],
         capture_output=True,
@@ -472,7 +571,9 @@ def test_shipped_accelerate_settings_start(run_folder, path):
     assert report["total"] > 0 and report["distributed"] == ("DEEPSPEED" if zero else "NO")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs/training").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "configs/training").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_shipped_settings_are_well_formed(path):
     settings = TrainingSettings.from_yaml(path)
     assert TrainingSettings.from_dict(settings.to_dict()) == settings
@@ -489,4 +590,4 @@ def test_settings_are_checked_at_the_door(run_folder, tokenizer):
     with pytest.raises(ValueError, match="needs `checkpoint`"):
         starts.start(small(run_folder, checkpoint=None), tiny_llama(len(tokenizer)), tokenizer)
     with pytest.raises(ValueError, match="nothing to train"):
-        prepared(run_folder, tokenizer, small(run_folder, **{"optimisation.encoder_rate": 1e-3}))
+        prepared(run_folder, tokenizer, small(run_folder, **{"optimisation.encoder_learning_rate": 1e-3}))

@@ -1,4 +1,6 @@
-"""EasyEdit's methods as the baselines of an evaluation: each in a process of its own, once for all tables that ask for it."""
+"""EasyEdit's methods as the baselines of an evaluation: each in a process of its own, once for all tables
+that ask for it.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,17 @@ class EasyEditBaselines:
     log: Callable[[str], None] = print
 
     def methods(self, context: Context, wanted: Sequence[str] | None = None) -> list[str]:
-        """Those of ``wanted``, or of all, that EasyEdit has and that have a YAML file for the context's model."""
+        """Those of ``wanted``, or of all, that EasyEdit has and that have a YAML file for the context's
+        model.
+        """
         try:
             find_easyedit()
         except ModuleNotFoundError as error:
             self.log(str(error))
             return []
-        chosen = wanted if self.only is None else [name for name in self.only if wanted is None or name in wanted]
+        chosen = (
+            wanted if self.only is None else [name for name in self.only if wanted is None or name in wanted]
+        )
         return chosen_methods(chosen, context.hparams.parents[1], context.hparams.stem, self.log)
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
@@ -45,12 +51,17 @@ class EasyEditBaselines:
 
     def trials(self, context: Context, method: str, trials: Sequence[Trial]) -> list[list[dict]]:
         """Stages' results of each trial; see `larimar_editor.easyedit.baselines.many`."""
-        return [record["stages"] for record in self._run(context, "many", method, [trial.to_dict() for trial in trials])]
+        return [
+            record["stages"]
+            for record in self._run(context, "many", method, [trial.to_dict() for trial in trials])
+        ]
 
     def _run(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[dict]:
         file = hparams_file(context.hparams.parents[1], method, context.hparams.stem)
         # Only the first case names the folder: a run of more cases goes on from one of fewer.
-        settings = json.dumps([context.lasting(), runner, file.read_text(encoding="utf-8"), cases[:1]], sort_keys=True)
+        settings = json.dumps(
+            [context.lasting(), runner, file.read_text(encoding="utf-8"), cases[:1]], sort_keys=True
+        )
         out = context.out / "easyedit" / hashlib.sha256(settings.encode()).hexdigest()[:12]
         out.mkdir(parents=True, exist_ok=True)
         device = self.device or context.device.removeprefix("cuda:").replace("cuda", "0")

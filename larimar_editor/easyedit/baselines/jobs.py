@@ -1,7 +1,7 @@
 """One method of EasyEdit at work on cases, in a process of its own.
 
-So one method's memory, patches or failure are not another's. A job that was interrupted goes on where it stopped: finished
-cases are in ``METHOD.jsonl``.
+So one method's memory, patches or failure are not another's. A job that was interrupted goes on where it
+stopped: finished cases are in ``METHOD.jsonl``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Job:
         out: folder for records and log.
         workdir: where relative paths in the YAML file start.
         device: overrides the YAML file's, when not None.
-        options: of the runner.
     """
 
     runner: str
@@ -58,7 +57,6 @@ class Job:
     out: str
     workdir: str = field(default_factory=os.getcwd)
     device: str | None = None
-    options: Mapping = field(default_factory=dict)
 
     @property
     def records(self) -> Path:
@@ -70,7 +68,9 @@ class Job:
         return read_records(self.records)
 
     def drop_torn_record(self) -> None:
-        """Cut off what an interrupted run left of its last record, so that the next one starts on a line of its own."""
+        """Cut off what an interrupted run left of its last record, so that the next one starts on a line of
+        its own.
+        """
         self.records.write_text("".join(line + "\n" for line in whole_lines(self.records)), encoding="utf-8")
 
 
@@ -79,8 +79,12 @@ def hparams_file(folder: Path, method: str, model: str) -> Path:
     return folder / method / f"{model}.yaml"
 
 
-def chosen_methods(methods: Sequence[str] | None, hparams: Path, model: str, say: Callable[[str], None]) -> list[str]:
-    """Those of ``methods``, or of all, that this EasyEdit has and a YAML file exists for; ``say`` gets a line for the others."""
+def chosen_methods(
+    methods: Sequence[str] | None, hparams: Path, model: str, say: Callable[[str], None]
+) -> list[str]:
+    """Those of ``methods``, or of all, that this EasyEdit has and a YAML file exists for; ``say`` gets a line
+    for the others.
+    """
     importlib.import_module("easyeditor")  # registers LARIMAR
     has = available_methods()
     wanted = list(HPARAMS_CLASSES) if methods is None else list(methods)
@@ -91,7 +95,10 @@ def chosen_methods(methods: Sequence[str] | None, hparams: Path, model: str, say
         elif not hparams_file(hparams, method, model).exists():
             say(f"{method} is left out: there is no {hparams_file(hparams, method, model)}")
         elif method not in HPARAMS_CLASSES:
-            say(f"{method} is left out: its hyperparameter class is not known to larimar_editor.easyedit.baselines.jobs")
+            say(
+                f"{method} is left out: its hyperparameter class is not known to "
+                "larimar_editor.easyedit.baselines.jobs"
+            )
         else:
             chosen.append(method)
     if methods is None:
@@ -113,9 +120,14 @@ def run(job: Job, say: Callable[[str], None]) -> bool:
     # The process is on its own, even where this one was launched together with others.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_LAUNCH)}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    with log.open("a", encoding="utf-8") as stream, tqdm(total=len(job.cases), initial=done, desc=job.method, unit="case") as bar:
+    with (
+        log.open("a", encoding="utf-8") as stream,
+        tqdm(total=len(job.cases), initial=done, desc=job.method, unit="case") as bar,
+    ):
         # EasyEdit writes its own logs folder into the working directory.
-        child = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, cwd=job.out, env=environment)
+        child = subprocess.Popen(
+            command, stdout=stream, stderr=subprocess.STDOUT, cwd=job.out, env=environment
+        )
         try:
             while child.poll() is None:
                 time.sleep(0.5)

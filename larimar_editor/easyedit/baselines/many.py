@@ -16,8 +16,10 @@ from larimar_editor.evaluation.harness.trials import Stage, Trial
 
 
 def run_job(job: Job) -> None:
-    """Run every trial that is not finished. A record has ``stages``: ``seconds`` of each block, ``scores`` (``accuracy`` and
-    ``same``, the share of the target's tokens for which the model says what it said before any edit) and ``answers``."""
+    """Run every trial that is not finished. A record has ``stages``: ``seconds`` of each block, ``scores``
+    (``accuracy`` and ``same``, the share of the target's tokens for which the model says what it said before
+    any edit) and ``answers``.
+    """
     editor, release_2023 = open_editor(job), find_easyedit().release_2023
     work(job, lambda case: {"stages": run_trial(editor, Trial.from_dict(case), release_2023)})
 
@@ -30,7 +32,8 @@ def run_trial(editor, trial: Trial, release_2023: bool) -> list[dict]:
         for stage, before in zip(trial.stages, unedited):
             apply_algo = Stopwatch(editor.apply_algo)
             for block in stage.blocks:
-                # Some methods change the requests they are given. `keep_original_weight` is what returns them in 2023.
+                # Some methods change the requests they are given. `keep_original_weight` is what returns them
+                # in 2023.
                 model, originals = apply_algo(
                     editor.model,
                     editor.tok,
@@ -50,7 +53,10 @@ def run_trial(editor, trial: Trial, release_2023: bool) -> list[dict]:
 
 def _questions(model, tokenizer, stage: Stage, before: Sequence) -> dict:
     after = scores(model, tokenizer, stage.scored)
-    same = [sum(a == b for a, b in zip(new.predicted, old.predicted)) / len(new.predicted) for new, old in zip(after, before)]
+    same = [
+        sum(a == b for a, b in zip(new.predicted, old.predicted)) / len(new.predicted)
+        for new, old in zip(after, before)
+    ]
     return {
         "scores": [{"accuracy": score.accuracy, "same": share} for score, share in zip(after, same)],
         "answers": answers(model, stage.generated, tokenizer=tokenizer, **stage.sampling),
@@ -65,7 +71,9 @@ class Undo:
         self._reset: Callable[[], None] | None = None
 
     def add(self, originals: Mapping[str, torch.Tensor] | Callable[[], None]) -> None:
-        """What a call returned beside the model. Of a weight, and of functions, the first is what was there before."""
+        """What a call returned beside the model. Of a weight, and of functions, the first is what was there
+        before.
+        """
         if callable(originals):
             self._reset = self._reset or originals
         else:

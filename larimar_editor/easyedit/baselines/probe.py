@@ -1,4 +1,6 @@
-"""Probabilities under a model that any of EasyEdit's methods has edited, before EasyEdit takes the edit back."""
+"""Probabilities under a model that any of EasyEdit's methods has edited, before EasyEdit takes the edit
+back.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,12 @@ from larimar_editor.evaluation.harness.scores import TargetScore, score_pairs, t
 from larimar_editor.evaluation.harness.single_edits import pairs_of, record_of
 from larimar_editor.model.larimar import LarimarForCausalLM
 
+_BATCH = 8  # so that the logits of scoring are not what takes most memory
+
 
 class Probe:
-    """Scores an edit's prompts, rephrasings and neighbours as `larimar_editor.evaluation.harness.single_edits` does for Larimar.
+    """Scores an edit's prompts, rephrasings and locality prompts as
+    `larimar_editor.evaluation.harness.single_edits` does for Larimar.
 
     Args:
         tokenizer: the model's.
@@ -42,10 +47,15 @@ def scores(model, tokenizer, pairs: Sequence[tuple[str, str]]) -> list[TargetSco
     """Scores of targets after prompts, under a model of any of EasyEdit's methods."""
     if isinstance(model, LarimarForCausalLM) and pairs:
         return target_scores(model, pairs)
-    # One by one where the model is wrapped: GRACE looks at one place of the input, the same in all rows of a batch.
-    size = len(pairs) if isinstance(model, PreTrainedModel) else 1
-    parts = [pairs[start : start + size] for start in range(0, len(pairs), size or 1)]
-    return [score for part in parts for score in score_pairs(tokenizer, part, lambda *given: _logits(model, *given))]
+    # One by one where the model is wrapped: GRACE looks at one place of the input, the same in all rows of a
+    # batch.
+    size = _BATCH if isinstance(model, PreTrainedModel) else 1
+    parts = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+    return [
+        score
+        for part in parts
+        for score in score_pairs(tokenizer, part, lambda *given: _logits(model, *given))
+    ]
 
 
 def _logits(model, ids: torch.Tensor, mask: torch.Tensor, counts: list[int]) -> torch.Tensor:
@@ -58,5 +68,7 @@ def _logits(model, ids: torch.Tensor, mask: torch.Tensor, counts: list[int]) -> 
 
 
 def _layer(grace):
-    """GRACE's adapter: ``grace.layer`` is its place, such as ``model.layers[4].mlp.down_proj.weight``, without ``.weight``."""
+    """GRACE's adapter: ``grace.layer`` is its place, such as ``model.layers[4].mlp.down_proj.weight``,
+    without ``.weight``.
+    """
     return grace.model.get_submodule(grace.layer.replace("[", ".").replace("]", ""))

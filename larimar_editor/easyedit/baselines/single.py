@@ -1,4 +1,6 @@
-"""Single edits by one of EasyEdit's methods: edited, evaluated and undone by EasyEdit's own ``BaseEditor``."""
+"""Single edits by one of EasyEdit's methods: edited, evaluated and undone by EasyEdit's own
+``BaseEditor``.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,23 @@ from larimar_editor.easyedit.finding import find_easyedit
 def run_job(job: Job) -> None:
     """Edit and evaluate every case that is not finished.
 
-    A case is an `Edit` as a mapping. With the option ``score`` it is scored on probabilities too, as
+    A case is an `Edit` as a mapping. Beside EasyEdit's own scores it is scored on probabilities, as
     `larimar_editor.evaluation.harness.single_edits` does.
     """
     editor, release_2023 = open_editor(job), find_easyedit().release_2023
-    probe = Probe(editor.tok) if job.options.get("score") else None
+    probe = Probe(editor.tok)
     sentences = read_sentences(SENTENCES) if job.method == "WISE" else []
-    # WISE wants a text per edit that is to stay as it is; neither the neighbours that are asked nor anything else of the data.
+    # WISE wants a text per edit that is to stay as it is; neither the locality prompts that are asked nor
+    # anything else of the data.
     unrelated = lambda edit: {"loc_prompts": [sentences[edit.case_id % len(sentences)]]} if sentences else {}
-    apply_algo = editor.apply_algo = Stopwatch(editor.apply_algo, lambda result: probe.after(result[0]) if probe else None)
+    apply_algo = editor.apply_algo = Stopwatch(editor.apply_algo, lambda result: probe.after(result[0]))
 
     def score(case: Mapping) -> dict:
         edit = Edit.from_dict(case)
-        if probe:
-            probe.before(editor.model, edit)
+        probe.before(editor.model, edit)
         metrics, *_ = editor.edit(**_arguments(edit, release_2023), **unrelated(edit))
         record = {"case_id": edit.case_id, "pre": _flat(metrics[0]["pre"]), "post": _flat(metrics[0]["post"])}
-        return record | {"seconds": apply_algo.seconds.pop()} | ({"single": probe.record()} if probe else {})
+        return record | {"seconds": apply_algo.seconds.pop(), "single": probe.record()}
 
     with _targets_with_their_space():
         work(job, score)
@@ -54,9 +56,13 @@ def _arguments(edit: Edit, release_2023: bool) -> dict:
     if edit.rephrase_prompts:
         arguments["rephrase_prompts"] = [edit.rephrase_prompts[0]]
     if edit.locality_prompts:
-        arguments["locality_inputs"] = {"neighborhood": _asked(edit.locality_prompts, edit.locality_ground_truth)}
+        arguments["locality_inputs"] = {
+            "neighborhood": _asked(edit.locality_prompts, edit.locality_ground_truth)
+        }
     if edit.portability_prompts:
-        arguments["portability_inputs"] = {"one_hop": _asked(edit.portability_prompts, edit.portability_ground_truth)}
+        arguments["portability_inputs"] = {
+            "one_hop": _asked(edit.portability_prompts, edit.portability_ground_truth)
+        }
     # Both keep every edit on its own; the release of 2023 knows the one, the main branch the other.
     return arguments | ({"keep_original_weight": True} if release_2023 else {"sequential_edit": False})
 
@@ -64,12 +70,16 @@ def _arguments(edit: Edit, release_2023: bool) -> dict:
 def _asked(prompts: tuple[str, ...], truths: tuple[str, ...]) -> dict:
     """Questions of one edit as EasyEdit takes them: a text each, or a list of several."""
     several = len(prompts) > 1
-    return {"prompt": [list(prompts) if several else prompts[0]], "ground_truth": [list(truths) if several else truths[0]]}
+    return {
+        "prompt": [list(prompts) if several else prompts[0]],
+        "ground_truth": [list(truths) if several else truths[0]],
+    }
 
 
 @contextlib.contextmanager
 def _targets_with_their_space() -> Iterator[None]:
-    """GRACE is scored by generation, against a target that EasyEdit tokenises without the space in front of it.
+    """GRACE is scored by generation, against a target that EasyEdit tokenises without the space in front of
+    it.
 
     No byte-level tokenizer generates that, so every score would be 0. Here the target keeps its space.
     """

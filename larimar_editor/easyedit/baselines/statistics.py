@@ -1,6 +1,7 @@
 """MEMIT's key statistics from local text, in the files EasyEdit looks for.
 
-EasyEdit computes them from a Wikipedia download. Its own function runs here, with its own file names, over a text file.
+EasyEdit computes them from a Wikipedia download. Its own function runs here, with its own file names, over a
+text file.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -18,7 +17,7 @@ from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job
 from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.hparams import LarimarHyperParams
-from larimar_editor.utils.device import environment, peak_memory_mb, synchronise
+from larimar_editor.utils.device import environment, peak_memory_mb, timed_call
 
 _WITH_KEY_STATISTICS = ("MEMIT", "AlphaEdit")
 
@@ -65,7 +64,9 @@ def _known_values(job: Job):
         values["stats_dir"] = str(Path(job.workdir) / values["stats_dir"])
     if job.device is not None:
         values["device"] = int(job.device) if job.device.isdigit() else job.device
-    convert = importlib.import_module("easyeditor.util.hparams").HyperParams.construct_float_from_scientific_notation
+    convert = importlib.import_module(
+        "easyeditor.util.hparams"
+    ).HyperParams.construct_float_from_scientific_notation
     return cls(**convert(values))
 
 
@@ -86,10 +87,7 @@ class Stopwatch:
 
     def __call__(self, *args, **kwargs):
         """Call the function; its result."""
-        synchronise()
-        start = time.perf_counter()
-        result = self.function(*args, **kwargs)
-        synchronise()
-        self.seconds.append(time.perf_counter() - start)
+        result, seconds = timed_call(self.function, *args, **kwargs)
+        self.seconds.append(seconds)
         self.after(result)
         return result

@@ -10,7 +10,9 @@ import torch
 
 
 @torch.no_grad()
-def answers(model, prompts: Sequence[str], max_new_tokens: int = 12, batch: int = 32, tokenizer=None, **sampling) -> list[str]:
+def answers(
+    model, prompts: Sequence[str], max_new_tokens: int = 12, batch: int = 32, tokenizer=None, **sampling
+) -> list[str]:
     """Text that the model generates after each prompt; greedy unless ``sampling`` says otherwise.
 
     Args:
@@ -20,15 +22,19 @@ def answers(model, prompts: Sequence[str], max_new_tokens: int = 12, batch: int 
         tokenizer: the model's; a Larimar has it.
         sampling: passed to `generate`.
     """
-    tokenizer, found = tokenizer or model.tokenizer, []
+    tokenizer, result = tokenizer or model.tokenizer, []
     device = next(model.parameters()).device
-    options = {"do_sample": False, "max_new_tokens": max_new_tokens, "pad_token_id": tokenizer.pad_token_id} | sampling
+    options = {
+        "do_sample": False,
+        "max_new_tokens": max_new_tokens,
+        "pad_token_id": tokenizer.pad_token_id,
+    } | sampling
     for start in range(0, len(prompts), batch):
         part = list(prompts[start : start + batch])
         inputs = tokenizer(part, return_tensors="pt", padding=True, padding_side="left").to(device)
         made = model.generate(**inputs, **options)[:, inputs.input_ids.shape[1] :]
-        found += tokenizer.batch_decode(made, skip_special_tokens=True)
-    return found
+        result += tokenizer.batch_decode(made, skip_special_tokens=True)
+    return result
 
 
 def words(text: str) -> list[str]:
@@ -38,14 +44,14 @@ def words(text: str) -> list[str]:
 
 def recalled(answer: str, target: str) -> float:
     """1 if the target's words stand in the answer, one after the other, else 0."""
-    said, wanted = words(answer), words(target)
-    places = range(len(said) - len(wanted) + 1)
-    return float(any(said[place : place + len(wanted)] == wanted for place in places))
+    given, wanted = words(answer), words(target)
+    places = range(len(given) - len(wanted) + 1)
+    return float(any(given[place : place + len(wanted)] == wanted for place in places))
 
 
 def f1(answer: str, target: str) -> float:
     """F1 of the words of the answer's start, as many as the target has, against the target's: 0 to 1."""
     wanted = words(target)
-    said = words(answer)[: len(wanted)]
-    common = sum((Counter(said) & Counter(wanted)).values())
-    return 2 * common / (len(said) + len(wanted)) if common else 0.0
+    given = words(answer)[: len(wanted)]
+    common = sum((Counter(given) & Counter(wanted)).values())
+    return 2 * common / (len(given) + len(wanted)) if common else 0.0

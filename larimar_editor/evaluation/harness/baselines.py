@@ -1,4 +1,6 @@
-"""The methods that Larimar is measured beside. Who runs them is handed in with the context: nothing here knows how."""
+"""The methods that Larimar is measured beside. Who runs them is handed in with the context: nothing here
+knows how.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ class Baselines(Protocol):
         ...
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
-        """Each edit made alone, scored and undone: ``pre``, ``post``, ``seconds``, ``peak_memory_mb``, ``environment`` and
-        ``single``, a record as of `larimar_editor.evaluation.harness.single_edits`.
+        """Each edit made alone, scored and undone: ``pre``, ``post``, ``seconds``, ``peak_memory_mb``,
+        ``environment`` and ``single``, a record as of `larimar_editor.evaluation.harness.single_edits`.
 
         Raises:
             LeftOut: the method failed.
@@ -30,7 +32,8 @@ class Baselines(Protocol):
         ...
 
     def trials(self, context: Context, method: str, trials: Sequence[Trial]) -> list[list[dict]]:
-        """Stages' results of each trial: ``seconds`` of each block, ``scores`` (``accuracy`` and ``same``) and ``answers``.
+        """Stages' results of each trial: ``seconds`` of each block, ``scores`` (``accuracy`` and ``same``)
+        and ``answers``.
 
         Raises:
             LeftOut: the method failed.
@@ -54,8 +57,11 @@ class NoBaselines:
         raise NotImplementedError(method)
 
 
-def single_edit_conditions(context: Context, edits: Sequence[Edit], value: Callable[[Mapping], Mapping]) -> list[Condition]:
-    """A condition per method, ``LARIMAR`` among them: single edits, made, scored and undone by the method's own framework.
+def single_edit_conditions(
+    context: Context, edits: Sequence[Edit], value: Callable[[Mapping], Mapping]
+) -> list[Condition]:
+    """A condition per method, ``LARIMAR`` among them: single edits, made, scored and undone by the method's
+    own framework.
 
     Args:
         context: has the methods.
@@ -64,7 +70,9 @@ def single_edit_conditions(context: Context, edits: Sequence[Edit], value: Calla
     """
 
     def score(method: str):
-        return lambda cases: [value(record) for record in context.baselines.single_edits(context, method, cases)]
+        return lambda cases: [
+            value(record) for record in context.baselines.single_edits(context, method, cases)
+        ]
 
     return [
         Condition(method, cases_of(list(edits)), score(method), batch=0, settings={"method": method})
@@ -72,7 +80,7 @@ def single_edit_conditions(context: Context, edits: Sequence[Edit], value: Calla
     ]
 
 
-def held_edit_conditions(
+def retained_edit_conditions(
     context: Context, edits: Sequence[Edit], methods: Sequence[str], together: bool = False
 ) -> list[Condition]:
     """A condition per method: the edits one after the other or in one block, then each is asked for."""
@@ -83,6 +91,12 @@ def held_edit_conditions(
 
     how = "edits in one block" if together else "edits"
     return [
-        Condition(f"{method}, {len(edits)} {how}", cases_of(edits), score(method), 0, {"method": method, "facts": len(edits)})
+        Condition(
+            f"{method}, {len(edits)} {how}",
+            cases_of(edits),
+            score(method),
+            0,
+            {"method": method, "facts": len(edits)},
+        )
         for method in context.baselines.methods(context, methods)
     ]

@@ -30,7 +30,8 @@ class Context:
         counterfact, zsre: data files; the project's own edits where None.
         text: plain text for perplexity; the sentences that ship where None.
         facts: for reads from long contexts; the invented ones that ship where None.
-        out: folder of all evaluations; what EasyEdit's methods did is kept in ``easyedit`` there, once for all.
+        out: folder of all evaluations; what EasyEdit's methods did is kept in ``easyedit`` there, once for
+            all.
         limit: cases at most.
         baseline_cases: cases at most for EasyEdit's methods, which take seconds each.
         dtype: of the decoder: auto, float32, bfloat16 or float16.
@@ -80,7 +81,9 @@ class Context:
     @property
     def folder(self) -> Path:
         """The Larimar checkpoint."""
-        return checkpoint_folder(self.checkpoint or self.values.larimar_checkpoint or shipped(self.values.model_name))
+        return checkpoint_folder(
+            self.checkpoint or self.values.larimar_checkpoint or shipped(self.values.model_name)
+        )
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -95,7 +98,9 @@ class Context:
             changed = self.overrides | settings
             # Of processes launched together on GPUs, each has one of its own.
             device = f"cuda:{processes().local_process_index}" if self.device == "cuda" else self.device
-            self._models[key], _ = load_larimar(self.folder, self.dtype, changed, device, self.values.model_name)
+            self._models[key], _ = load_larimar(
+                self.folder, self.dtype, changed, device, self.values.model_name
+            )
         return self._models[key]
 
     def describe(self) -> dict:
@@ -118,7 +123,9 @@ class Context:
 
     def lasting(self) -> dict:
         """`describe` less how many cases: records of one run serve another where all this is the same."""
-        return {key: value for key, value in self.describe().items() if key not in ("limit", "baseline_cases")}
+        return {
+            key: value for key, value in self.describe().items() if key not in ("limit", "baseline_cases")
+        }
 
 
 def _source(path: Path | None) -> str:

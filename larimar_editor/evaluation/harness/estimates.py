@@ -33,8 +33,9 @@ class Estimate:
 def mean(values: Iterable[float | None], scale: float = 1.0, statistic=np.mean) -> Estimate | None:
     """Estimate from one value per case; None without a case.
 
-    The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where every case has the same value the
-    bootstrap sees no spread; at 0 and 1, where shares end, Wilson's interval then says how much the count alone leaves open.
+    The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where every case has the
+    same value the bootstrap sees no spread; at 0 and 1, where shares end, Wilson's interval then says how
+    much the count alone leaves open.
 
     Args:
         values: one per case.
@@ -48,15 +49,24 @@ def mean(values: Iterable[float | None], scale: float = 1.0, statistic=np.mean) 
     if np.ptp(array) == 0:
         low, high = _wilson(value, len(array)) if value in (0, 1) else (value, value)
     else:
-        drawn = bootstrap((array,), statistic, n_resamples=2000, method="percentile", rng=np.random.default_rng(0))
+        drawn = bootstrap(
+            (array,), statistic, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
+        )
         low, high = drawn.confidence_interval
     return Estimate(scale * value, len(array), scale * float(low), scale * float(high))
 
 
-def resampled(records: Sequence, statistic: Callable[[Sequence], Any], scale: float = 1.0, resamples: int = 300) -> Estimate:
-    """A statistic of whole records, such as an equal-error rate, its 95% interval by resampling them (seed 0)."""
+def resampled(
+    records: Sequence, statistic: Callable[[Sequence], Any], scale: float = 1.0, resamples: int = 300
+) -> Estimate:
+    """A statistic of whole records, such as an equal-error rate, its 95% interval by resampling them (seed
+    0).
+    """
     rng = np.random.default_rng(0)
-    drawn = [statistic([records[i] for i in rng.integers(len(records), size=len(records))]) for _ in range(resamples)]
+    drawn = [
+        statistic([records[i] for i in rng.integers(len(records), size=len(records))])
+        for _ in range(resamples)
+    ]
     low, high = np.percentile(drawn, (2.5, 97.5))
     return Estimate(scale * statistic(records), len(records), scale * float(low), scale * float(high))
 

@@ -1,4 +1,6 @@
-"""What a table or figure of the paper is here: conditions to score, columns, the paper's own numbers, and files."""
+"""What a table or figure of the paper is here: conditions to score, columns, the paper's own numbers, and
+files.
+"""
 
 from __future__ import annotations
 
@@ -120,8 +122,14 @@ def _same_settings(out: Path, context: Context) -> None:
     """Records of other settings are not these; fewer or more cases of the same are."""
     settings = context.lasting()
     path = out / "settings.json"
-    if processes().is_main_process and path.exists() and (before := json.loads(path.read_text(encoding="utf-8"))) != settings:
-        changed = ", ".join(f"{key} {before.get(key)!r}" for key in settings if before.get(key) != settings[key])
+    if (
+        processes().is_main_process
+        and path.exists()
+        and (before := json.loads(path.read_text(encoding="utf-8"))) != settings
+    ):
+        changed = ", ".join(
+            f"{key} {before.get(key)!r}" for key in settings if before.get(key) != settings[key]
+        )
         raise ValueError(f"{out} has records made with {changed}; choose another --out, or remove the folder")
     if processes().is_main_process:
         out.mkdir(parents=True, exist_ok=True)

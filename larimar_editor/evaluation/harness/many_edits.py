@@ -9,13 +9,13 @@ from statistics import fmean
 from tqdm.auto import tqdm
 
 from larimar_editor.data.edits import Edit
-from larimar_editor.evaluation.harness.keeping import kept
+from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.scores import target_scores
 from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
 
-_ASKED = ("rewrite", "rephrase", "neighbourhood")
+_ASKED = ("rewrite", "rephrase", "locality")
 
 
 def last_of_each_prompt(edits: Sequence[Edit]) -> list[Edit]:
@@ -23,11 +23,16 @@ def last_of_each_prompt(edits: Sequence[Edit]) -> list[Edit]:
     return list({edit.prompt: edit for edit in edits}.values())
 
 
-def write_all(model: LarimarForCausalLM, edits: Sequence[Edit], sequentially: bool, progress: bool = True) -> None:
+def write_all(
+    model: LarimarForCausalLM, edits: Sequence[Edit], sequentially: bool, progress: bool = True
+) -> None:
     """Write every edit: in one call, or each in a call of its own."""
     requests = [request for edit in edits for request in the_edit_alone(edit)]
     for block in tqdm(
-        [[each] for each in requests] if sequentially else [requests], desc="writing", unit="write", disable=not progress
+        [[each] for each in requests] if sequentially else [requests],
+        desc="writing",
+        unit="write",
+        disable=not progress,
     ):
         model.write(block)
 
@@ -53,14 +58,15 @@ def score_many_edits(
 
     Returns:
         one record per case that is asked for: ``case_id``, ``rewrite`` and, where there is one, ``rephrase``:
-        accuracy of the target's tokens, 0 to 1, of the written prompt and of the first rephrasing; and ``neighbourhood``: share
-        of the first neighbour's true answer's tokens for which the model says what it says with nothing written.
+        accuracy of the target's tokens, 0 to 1, of the written prompt and of the first rephrasing; and
+        ``locality``: share of the first locality prompt's true answer's tokens for which the model says what
+            it says with nothing written.
     """
-    held = last_of_each_prompt(edits)
-    wanted = held if only is None else list(only)
+    unique = last_of_each_prompt(edits)
+    wanted = unique if only is None else list(only)
     records = []
-    with kept(model, model.edited_state.cleared()):
-        write_all(model, edits if sequentially else held, sequentially, progress)
+    with preserved(model, model.edited_state.cleared()):
+        write_all(model, edits if sequentially else unique, sequentially, progress)
         for start in tqdm(range(0, len(wanted), batch), desc="asking", unit="pass", disable=not progress):
             records += _ask(model, wanted[start : start + batch])
         asked()
@@ -68,10 +74,12 @@ def score_many_edits(
 
 
 def asked_of(edit: Edit) -> dict[str, tuple[str, str]]:
-    """Prompt and answer of what is asked: the prompt, the first rephrasing and the first neighbour, where there are such."""
+    """Prompt and answer of what is asked: the prompt, the first rephrasing and the first locality prompt,
+    where there are such.
+    """
     asked = [("rewrite", edit.prompt, edit.target_new)]
     asked += [("rephrase", prompt, edit.target_new) for prompt in edit.rephrase_prompts[:1]]
-    asked += [("neighbourhood", *pair) for pair in zip(edit.locality_prompts[:1], edit.locality_ground_truth)]
+    asked += [("locality", *pair) for pair in zip(edit.locality_prompts[:1], edit.locality_ground_truth)]
     return {name: (prompt, target) for name, prompt, target in asked}
 
 
@@ -84,9 +92,11 @@ def _ask(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
         pairs = [pair for _, pair in part]
         scores = target_scores(model, pairs)
         values = [score.accuracy for score in scores]
-        if name == "neighbourhood":
+        if name == "locality":
             plain = target_scores(model, pairs, Reading.nothing(len(pairs), model.config.latent_size))
-            values = [fmean(map(operator.eq, one.predicted, other.predicted)) for one, other in zip(scores, plain)]
+            values = [
+                fmean(map(operator.eq, one.predicted, other.predicted)) for one, other in zip(scores, plain)
+            ]
         for (prompt, _), value in zip(part, values):
             records[prompt][name] = value
     return list(records.values())

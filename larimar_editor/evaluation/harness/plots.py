@@ -22,7 +22,8 @@ class Panel:
     """Curves over one axis.
 
     Attributes:
-        curves: by their name in the legend; points (x, y), or (x, estimate as a mapping), whose interval is drawn as a band.
+        curves: by their name in the legend; points (x, y), or (x, estimate as a mapping), whose interval is
+            drawn as a band.
         x, y: labels.
         log: which axes are logarithmic.
         title: over the panel.
@@ -41,7 +42,9 @@ class Panel:
                 continue
             places = [place for place, _ in points]
             values = [point["value"] if isinstance(point, Mapping) else point for _, point in points]
-            (line,) = axes.plot(places, values, marker="o" if len(points) <= 40 else None, markersize=4, label=name)
+            (line,) = axes.plot(
+                places, values, marker="o" if len(points) <= 40 else None, markersize=4, label=name
+            )
             if isinstance(points[0][1], Mapping):
                 low, high = ([point[end] for _, point in points] for end in ("low", "high"))  # type: ignore[index]
                 axes.fill_between(places, low, high, color=line.get_color(), alpha=0.15, linewidth=0)

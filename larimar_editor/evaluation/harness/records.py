@@ -1,4 +1,6 @@
-"""Records of an evaluation: one JSON line per case and condition, written as they are made, so that a run goes on."""
+"""Records of an evaluation: one JSON line per case and condition, written as they are made, so that a run
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class Condition(Generic[Case]):
         name: unique in the evaluation.
         cases: by a name of each that is unique in the condition.
         score: cases to one record each (plain numbers, lists and text), in their order.
-        batch: cases scored in one call; 0 scores all together, as where they share a memory, and does not stop half-way.
+        batch: cases scored in one call; 0 scores all together, as where they share a memory, and does not
+            stop half-way.
         settings: what a reader needs to repeat it.
     """
 
@@ -61,8 +64,8 @@ def run_conditions(
 ) -> list[dict]:
     """Score what is not in ``path`` yet.
 
-    Under ``accelerate launch`` the cases are split over the processes, and the records end in ``path`` as if there were one.
-    Conditions whose cases share a memory are the first process's.
+    Under ``accelerate launch`` the cases are split over the processes, and the records end in ``path`` as if
+    there were one. Conditions whose cases share a memory are the first process's.
 
     Args:
         conditions: names are unique.
@@ -77,11 +80,13 @@ def run_conditions(
         LeftOut: a condition's, when ``left_out`` is None.
     """
     if len({condition.name for condition in conditions}) < len(conditions):
-        raise ValueError(f"conditions need names of their own, got {[condition.name for condition in conditions]}")
+        raise ValueError(
+            f"conditions need names of their own, got {[condition.name for condition in conditions]}"
+        )
     group = processes()
     if group.is_main_process:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, _kept(conditions, _gathered(path)))
+        _replace(path, _ordered(conditions, _gathered(path)))
     group.wait_for_everyone()
     done = {(record["condition"], record["case"]) for record in read_records(path)}
     group.wait_for_everyone()
@@ -103,7 +108,7 @@ def run_conditions(
                 left_out[condition.name] = str(reason)
     group.wait_for_everyone()
     if group.is_main_process:
-        _replace(path, _kept(conditions, _gathered(path)))
+        _replace(path, _ordered(conditions, _gathered(path)))
     group.wait_for_everyone()
     wanted = {(condition.name, case) for condition in conditions for case in condition.cases}
     return [record for record in read_records(path) if (record["condition"], record["case"]) in wanted]
@@ -125,19 +130,21 @@ def _gathered(path: Path) -> list[dict]:
     return [record for part in (path, *parts) for record in read_records(part)]
 
 
-def _kept(conditions: Sequence[Condition], records: Sequence[Mapping]) -> list[Mapping]:
+def _ordered(conditions: Sequence[Condition], records: Sequence[Mapping]) -> list[Mapping]:
     """Records in the conditions' order, others last; less those of a shared memory that is not whole."""
-    kept = {(record["condition"], record["case"]): record for record in records}
+    unique = {(record["condition"], record["case"]): record for record in records}
     for condition in conditions:
-        if not condition.batch and any((condition.name, case) not in kept for case in condition.cases):
-            kept = {key: record for key, record in kept.items() if key[0] != condition.name}
+        if not condition.batch and any((condition.name, case) not in unique for case in condition.cases):
+            unique = {key: record for key, record in unique.items() if key[0] != condition.name}
     ordered = [(condition.name, case) for condition in conditions for case in condition.cases]
-    return [kept.pop(key) for key in ordered if key in kept] + list(kept.values())
+    return [unique.pop(key) for key in ordered if key in unique] + list(unique.values())
 
 
 def _score(condition: Condition, pending: Sequence[str], progress: bool) -> Iterator[dict]:
     size = condition.batch or max(1, len(pending))
-    with tqdm(total=len(pending), desc=condition.name, unit="case", disable=not progress or not pending) as bar:
+    with tqdm(
+        total=len(pending), desc=condition.name, unit="case", disable=not progress or not pending
+    ) as bar:
         for start in range(0, len(pending), size):
             names = pending[start : start + size]
             scores = condition.score([condition.cases[name] for name in names])

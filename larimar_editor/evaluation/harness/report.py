@@ -10,7 +10,9 @@ import pandas as pd
 NOTHING = "–"
 
 
-def estimates_frame(rows: Sequence[Mapping], headers: Mapping[str, str], paper: Sequence[Mapping] = ()) -> pd.DataFrame:
+def estimates_frame(
+    rows: Sequence[Mapping], headers: Mapping[str, str], paper: Sequence[Mapping] = ()
+) -> pd.DataFrame:
     """Estimates with their intervals and counts, then the paper's own rows.
 
     Args:
@@ -29,11 +31,18 @@ def markdown(frame: pd.DataFrame, italic: str = "paper: ") -> str:
     for row in cells:
         if row[0].startswith(italic):
             row[:] = [cell if cell == NOTHING else f"*{cell}*" for cell in row]
-    return pd.DataFrame(cells, columns=frame.columns).to_markdown(index=False, disable_numparse=True, tablefmt="pipe") + "\n"
+    return (
+        pd.DataFrame(cells, columns=frame.columns).to_markdown(
+            index=False, disable_numparse=True, tablefmt="pipe"
+        )
+        + "\n"
+    )
 
 
 def write_table(frame: pd.DataFrame, out: Path) -> str:
-    """Write ``table.md``, ``table.tex`` (for booktabs) and ``table.csv`` into ``out``; returns the Markdown."""
+    """Write ``table.md``, ``table.tex`` (for booktabs) and ``table.csv`` into ``out``; returns the
+    Markdown.
+    """
     text = markdown(frame)
     (out / "table.md").write_text(text, encoding="utf-8")
     (out / "table.tex").write_text(frame.to_latex(index=False, escape=True), encoding="utf-8")
@@ -49,12 +58,20 @@ def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
         tables: their tables in Markdown.
     """
     settings = summaries[0]["settings"]
-    ran_on = ", ".join(f"{key} {settings[key]}" for key in ("model", "dtype", "counterfact", "zsre", "limit", "baseline_cases"))
+    ran_on = ", ".join(
+        f"{key} {settings[key]}"
+        for key in ("model", "dtype", "counterfact", "zsre", "limit", "baseline_cases")
+    )
     machine = ", ".join(f"{key} {settings[key]}" for key in ("hardware", "threads", "torch", "transformers"))
-    parts = [f"Settings: {ran_on}. {machine}.\n\nIn brackets: 95% interval and number of cases; in italics: the paper's own.\n"]
+    parts = [
+        f"Settings: {ran_on}. {machine}.\n\nIn brackets: 95% interval and number of cases; in italics: the "
+        "paper's own.\n"
+    ]
     for summary, table in zip(summaries, tables, strict=True):
         left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items())
-        parts.append(f"## {summary['evaluation']}: {summary['title']}\n\n{table}\n{summary['note']}{left_out}\n")
+        parts.append(
+            f"## {summary['evaluation']}: {summary['title']}\n\n{table}\n{summary['note']}{left_out}\n"
+        )
     return "\n".join(parts)
 
 

@@ -44,7 +44,12 @@ def target_scores(
         model.tokenizer,
         pairs,
         lambda ids, mask, counts: (
-            model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device), reading=reading, use_cache=False).logits
+            model(
+                input_ids=ids.to(model.device),
+                attention_mask=mask.to(model.device),
+                reading=reading,
+                use_cache=False,
+            ).logits
         ),
     )
 
@@ -60,8 +65,8 @@ def score_pairs(
     Args:
         tokenizer: the model's.
         pairs: prompts and targets; a space is put between them.
-        logits_of: ids and mask ``(N, T)``, padded on the right, and the number of target tokens of each row, to logits
-            ``(N, T, vocabulary)``.
+        logits_of: ids and mask ``(N, T)``, padded on the right, and the number of target tokens of each row,
+            to logits ``(N, T, vocabulary)``.
     """
     encode = lambda text: tokenizer(text).input_ids
     rows = [encode(f"{prompt} {target}") for prompt, target in pairs]
@@ -72,7 +77,8 @@ def score_pairs(
         ids[i, : len(row)], mask[i, : len(row)] = torch.tensor(row), 1
     logits = logits_of(ids, mask, counts)
     return [
-        score_of(logits[i, len(row) - count - 1 : len(row) - 1], row[-count:]) for i, (row, count) in enumerate(zip(rows, counts))
+        score_of(logits[i, len(row) - count - 1 : len(row) - 1], row[-count:])
+        for i, (row, count) in enumerate(zip(rows, counts))
     ]
 
 

@@ -1,4 +1,6 @@
-"""One fact in memory at a time: is the new target what the model now says, and does a neighbour keep its answer?"""
+"""One fact in memory at a time: is the new target what the model now says, and does a locality prompt keep
+its answer?
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import torch
 from tqdm.auto import tqdm
 
 from larimar_editor.data.edits import Edit
-from larimar_editor.evaluation.harness.keeping import kept
+from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.scores import TargetScore, target_scores
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
@@ -39,12 +41,14 @@ def score_single_edits(
         batch: edits whose prompts share a pass of the decoder. Each has been written to a memory of its own.
 
     Returns:
-        one record per case: ``case_id``; ``rewrite`` and ``rephrase``, each a list (one entry per prompt) of ``in_scope``,
-        ``accuracy``, ``success`` (P(target_new) > P(ground_truth)) and ``magnitude`` (P(target_new) - P(ground_truth)), with
-        ``base_...`` for the model before the edit; ``neighbourhood``, a list of ``in_scope``, ``same`` (share of the answer's
-        tokens for which the model says what it said before), ``accuracy`` (of the true answer's tokens), and ``success`` and
-        ``magnitude`` the other way round: P(ground truth) against P(target_new); ``portability``, a list of ``in_scope``,
-        ``accuracy`` and ``base_accuracy``.
+        one record per case: ``case_id``; ``rewrite`` and ``rephrase``, each a list (one entry per prompt) of
+            ``in_scope``,
+        ``accuracy``, ``success`` (P(target_new) > P(ground_truth)) and ``magnitude`` (P(target_new) -
+        P(ground_truth)), with ``base_...`` for the model before the edit; ``locality``, a list of
+        ``in_scope``, ``same`` (share of the answer's tokens for which the model says what it said before),
+        ``accuracy`` (of the true answer's tokens), and ``success`` and ``magnitude`` the other way round:
+        P(ground truth) against P(target_new); ``portability``, a list of ``in_scope``, ``accuracy`` and
+        ``base_accuracy``.
     """
     records = []
     bar = tqdm(total=len(edits), desc="single edits", unit="edit", disable=not progress)
@@ -61,29 +65,35 @@ def _score_together(model: LarimarForCausalLM, edits: Sequence[Edit], requests: 
     readings: list[Reading] = []
     for edit in edits:
         own = pairs_of(edit)
-        with kept(model, model.edited_state.cleared()):
+        with preserved(model, model.edited_state.cleared()):
             if chosen := requests(edit):
                 model.write(chosen)
             readings.append(model.read([prompt for prompt, _ in own]))
         pairs += own
-    reading = Reading(torch.cat([each.in_scope for each in readings]), torch.cat([each.latents for each in readings]))
+    reading = Reading(
+        torch.cat([each.in_scope for each in readings]), torch.cat([each.latents for each in readings])
+    )
     edited = iter(zip(target_scores(model, pairs, reading), reading.in_scope.tolist()))
     base = iter(target_scores(model, pairs, Reading.nothing(len(pairs), model.config.latent_size)))
     return [_record(edit, edited, base) for edit in edits]
 
 
 def record_of(edit: Edit, after: Sequence[TargetScore], before: Sequence[TargetScore]) -> dict:
-    """The record of `score_single_edits` for a model of any kind, which has no scope: scores of `pairs_of`, edited and base."""
+    """The record of `score_single_edits` for a model of any kind, which has no scope: scores of `pairs_of`,
+    edited and base.
+    """
     return _record(edit, iter([(score, True) for score in after]), iter(before))
 
 
 def pairs_of(edit: Edit) -> list[tuple[str, str]]:
     """Prompts and answers that are scored of an edit, in the order that its record is made from."""
     asked = [
-        (prompt, target) for prompt in (edit.prompt, *edit.rephrase_prompts) for target in (edit.target_new, edit.ground_truth)
+        (prompt, target)
+        for prompt in (edit.prompt, *edit.rephrase_prompts)
+        for target in (edit.target_new, edit.ground_truth)
     ]
-    neighbours = zip(edit.locality_prompts, edit.locality_ground_truth)
-    asked += [(prompt, target) for prompt, truth in neighbours for target in (truth, edit.target_new)]
+    locality = zip(edit.locality_prompts, edit.locality_ground_truth)
+    asked += [(prompt, target) for prompt, truth in locality for target in (truth, edit.target_new)]
     return asked + list(zip(edit.portability_prompts, edit.portability_ground_truth))
 
 
@@ -91,13 +101,15 @@ def _record(edit: Edit, edited, base) -> dict:
     asked = []
     for _ in range(1 + len(edit.rephrase_prompts)):
         (new, in_scope), (old, _) = next(edited), next(edited)
-        asked.append({"in_scope": in_scope} | _against(new, old, "") | _against(next(base), next(base), "base_"))
-    neighbourhood = []
+        asked.append(
+            {"in_scope": in_scope} | _against(new, old, "") | _against(next(base), next(base), "base_")
+        )
+    locality = []
     for _ in zip(edit.locality_prompts, edit.locality_ground_truth):
         (after, in_scope), (new, _), before, _ = next(edited), next(edited), next(base), next(base)
         same = float(np.mean([a == b for a, b in zip(after.predicted, before.predicted, strict=True)]))
-        neighbourhood.append({"in_scope": in_scope, "same": same} | _against(after, new, ""))
-    record = {"case_id": edit.case_id, "rewrite": asked[:1], "rephrase": asked[1:], "neighbourhood": neighbourhood}
+        locality.append({"in_scope": in_scope, "same": same} | _against(after, new, ""))
+    record = {"case_id": edit.case_id, "rewrite": asked[:1], "rephrase": asked[1:], "locality": locality}
     return record | {"portability": [_followed(next(edited), next(base)) for _ in edit.portability_prompts]}
 
 

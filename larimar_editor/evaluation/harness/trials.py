@@ -15,8 +15,9 @@ class Stage:
     """Edits on top of those before, then questions.
 
     Attributes:
-        blocks: requests, each a mapping with ``prompt``, ``target_new``, ``ground_truth`` and ``subject``; those of a block are
-            handed to the method in one call, of which ROME, GRACE and others take only the first.
+        blocks: requests, each a mapping with ``prompt``, ``target_new``, ``ground_truth`` and ``subject``;
+            those of a block are handed to the method in one call, of which ROME, GRACE and others take only
+            the first.
         scored: prompts and targets whose accuracy is measured.
         generated: prompts that the model is to go on from.
         sampling: of `transformers.GenerationMixin.generate`, greedy where empty.
@@ -63,10 +64,14 @@ def request(edit: Edit, target: str | None = None) -> dict:
 
 
 def stage_of(edits: Sequence[Edit], together: bool = False) -> Stage:
-    """All edits, in one block or one after the other; then each is asked for, with its first rephrasing and neighbour."""
+    """All edits, in one block or one after the other; then each is asked for, with its first rephrasing and
+    locality prompt.
+    """
     requests = [request(edit) for edit in edits]
     scored = [pair for edit in edits for pair in asked_of(edit).values()]
-    return Stage([requests] if together else [[each] for each in requests], scored, [edit.prompt for edit in edits])
+    return Stage(
+        [requests] if together else [[each] for each in requests], scored, [edit.prompt for edit in edits]
+    )
 
 
 def records_of(stage: Mapping, edits: Sequence[Edit]) -> list[dict]:
@@ -79,6 +84,6 @@ def records_of(stage: Mapping, edits: Sequence[Edit]) -> list[dict]:
     for edit, answer in zip(edits, stage["answers"], strict=True):
         record = {"case_id": edit.case_id, "f1": f1(answer, edit.target_new)}
         for name in asked_of(edit):
-            record[name] = next(scores)["same" if name == "neighbourhood" else "accuracy"]
+            record[name] = next(scores)["same" if name == "locality" else "accuracy"]
         records.append(record)
     return records

@@ -1,16 +1,23 @@
-"""What scope and memory do (paper, tab:counter_ablate_para, tab:ablation_gpt2xl, tab:ablation_gptj, tab:counterfact_abl)."""
+"""What scope and memory do (paper, tab:counter_ablate_para, tab:ablation_gpt2xl, tab:ablation_gptj,
+tab:counterfact_abl).
+"""
 
 from __future__ import annotations
 
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Evaluation
 from larimar_editor.evaluation.harness.records import Condition
-from larimar_editor.evaluation.tables.counterfact import S_AND_M, nothing, single_edit_condition, with_rephrasings
+from larimar_editor.evaluation.tables.counterfact import (
+    S_AND_M,
+    nothing,
+    single_edit_condition,
+    with_rephrasings,
+)
 
 
 def _conditions(context: Context) -> list[Condition]:
     edits = context.counterfact_edits
-    found = [
+    result = [
         single_edit_condition("Larimar", context, edits),
         single_edit_condition("no scope", context, edits, scope="none"),
         single_edit_condition("no scope + 2 rephrasings", context, edits, with_rephrasings(2), scope="none"),
@@ -18,8 +25,8 @@ def _conditions(context: Context) -> list[Condition]:
         single_edit_condition("addressed by the latent", context, edits, key_encoding="latent", scope="none"),
     ]
     if "weight" in context.larimar().detectors.weights:
-        found.append(single_edit_condition("internal detector", context, edits, scope="internal"))
-    return found
+        result.append(single_edit_condition("internal detector", context, edits, scope="internal"))
+    return result
 
 
 EVALUATION = Evaluation(
@@ -27,6 +34,8 @@ EVALUATION = Evaluation(
     "Single edits with and without scope, memory, and either detector",
     _conditions,
     S_AND_M,
-    note="The internal detector has a row where the checkpoint has its weights (`larimar-editor calibrate --detector internal "
-    "--write`). Training configurations are rows of their own: run this with another checkpoint in the hyperparameter file.",
+    note="The internal detector has a row where the checkpoint has its weights (`larimar-editor calibrate "
+    "--detector internal "
+    "--write`). Training configurations are rows of their own: run this with another checkpoint in the "
+    "hyperparameter file.",
 )

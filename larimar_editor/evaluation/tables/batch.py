@@ -1,4 +1,6 @@
-"""Facts written in one block, against their number and the memory's rows (paper, fig:batch (a), fig:memory_size)."""
+"""Facts written in one block, against their number and the memory's rows (paper, fig:batch (a),
+fig:memory_size).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from larimar_editor.data.edits import Edit
-from larimar_editor.evaluation.harness.baselines import held_edit_conditions
+from larimar_editor.evaluation.harness.baselines import retained_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, score_many_edits
@@ -24,8 +26,8 @@ def _conditions(context: Context) -> list[Condition]:
     sizes = sorted({size for size in SIZES if size <= len(edits)} | {len(few), len(edits)})
     own = [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
     # EasyEdit's ROME edits the first request of a call only.
-    together = held_edit_conditions(context, few, ["MEMIT"], together=True)
-    return own + together + held_edit_conditions(context, few, ["ROME"])
+    together = retained_edit_conditions(context, few, ["MEMIT"], together=True)
+    return own + together + retained_edit_conditions(context, few, ["ROME"])
 
 
 def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
@@ -35,12 +37,14 @@ def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
         return score_many_edits(context.larimar(memory_rows=rows), edits, progress=False, only=cases)
 
     name = f"K = {rows}, N = {len(edits)}"
-    return Condition(name, cases_of(edits[::step]), score, batch=0, settings={"memory_rows": rows, "facts": len(edits)})
+    return Condition(
+        name, cases_of(edits[::step]), score, batch=0, settings={"memory_rows": rows, "facts": len(edits)}
+    )
 
 
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
     lines: dict[str, list] = {}
-    for key, header in (("rewrite", "rewrite"), ("rephrase", "paraphrase"), ("neighbourhood", "neighbourhood")):
+    for key, header in (("rewrite", "rewrite"), ("rephrase", "paraphrase"), ("locality", "locality")):
         for row in rows:
             settings = row["settings"]
             label = settings.get("method") or f"K = {settings['memory_rows']}"
@@ -56,9 +60,10 @@ EVALUATION = Evaluation(
     (
         Column("rewrite", "Rewrite", lambda record: record["rewrite"]),
         Column("rephrase", "Paraphrase", lambda record: record.get("rephrase")),
-        Column("neighbourhood", "Neighbours as before", lambda record: record.get("neighbourhood")),
+        Column("locality", "Locality, as before", lambda record: record.get("locality")),
     ),
     _plot,
-    note=f"Of a block up to {2 * ASKED - 1} facts are asked for, evenly spread. EasyEdit's methods get the first cases only; "
+    note=f"Of a block up to {2 * ASKED - 1} facts are asked for, evenly spread. EasyEdit's methods get the "
+    "first cases only; "
     "ROME, which edits one at a time, one after the other.",
 )

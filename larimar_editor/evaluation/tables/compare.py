@@ -1,5 +1,5 @@
-"""Single edits through EasyEdit, by each of its methods: its own scores, and the wall-clock time of an edit (paper,
-tab:compare_methods, tab:time)."""
+"""Single edits through EasyEdit, by each of its methods: its own scores, and the wall-clock time of an edit
+(paper, tab:compare_methods, tab:time)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def _conditions(context: Context) -> list[Condition]:
 
 def _record(record: Mapping) -> dict:
     timed = {key: record[key] for key in ("seconds", "peak_memory_mb", "environment")}
-    return timed | {key: record["post"].get(key) for key in ("rewrite_acc", "rephrase_acc", "locality_acc", "portability_acc")}
+    return timed | {
+        key: record["post"].get(key)
+        for key in ("rewrite_acc", "rephrase_acc", "locality_acc", "portability_acc")
+    }
 
 
 def _without_the_first(records: Sequence[Mapping]) -> float:
@@ -44,9 +47,12 @@ EVALUATION = Evaluation(
         Column("portability_acc", "Portability", lambda record: record["portability_acc"]),
         Statistic("seconds", "Seconds per edit (median without the first)", _without_the_first),
         Statistic("first", "First edit (s)", lambda records: records[0]["seconds"]),
-        Statistic("memory", "Peak memory (MiB)", lambda records: max(record["peak_memory_mb"] for record in records)),
+        Statistic(
+            "memory", "Peak memory (MiB)", lambda records: max(record["peak_memory_mb"] for record in records)
+        ),
     ),
     _plot,
-    note="Seconds are of apply_algo alone, CUDA synchronised before and after; each method has a process of its own, whose "
+    note="Seconds are of apply_algo alone, CUDA synchronised before and after; each method has a process "
+    "of its own, whose "
     "hardware and versions are in each record. Accuracies are EasyEdit's own.",
 )

@@ -1,4 +1,4 @@
-"""Single edits on CounterFact (paper, tab:counterfact): S and M of edit, paraphrase and neighbourhood."""
+"""Single edits on CounterFact (paper, tab:counterfact): S and M of edit, paraphrase and locality."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def with_rephrasings(count: int) -> Requests:
 def single_edit_condition(
     name: str, context: Context, edits: Sequence[Edit], requests: Requests = the_edit_alone, **settings
 ) -> Condition:
-    """One fact in memory at a time, asked in its own words, its first rephrasing, and its neighbours."""
+    """One fact in memory at a time, asked in its own words, its first rephrasing, and its locality
+    prompts.
+    """
 
     def score(cases: Sequence[Edit]) -> list[dict]:
         return score_single_edits(context.larimar(**settings), cases, progress=False, requests=requests)
@@ -50,7 +52,9 @@ def _first(kind: str, key: str) -> Callable[[Mapping], float | None]:
 
 
 def _all(kind: str, key: str) -> Callable[[Mapping], float | None]:
-    return lambda record: sum(each[key] for each in record[kind]) / len(record[kind]) if record[kind] else None
+    return lambda record: (
+        sum(each[key] for each in record[kind]) / len(record[kind]) if record[kind] else None
+    )
 
 
 S_AND_M = (
@@ -58,16 +62,16 @@ S_AND_M = (
     Column("edit_M", "M", _first("rewrite", "magnitude"), 100),
     Column("paraphrase_S", "Paraphrase S", _first("rephrase", "success"), 100),
     Column("paraphrase_M", "M", _first("rephrase", "magnitude"), 100),
-    Column("neighbourhood_S", "Neighbourhood S", _all("neighbourhood", "success"), 100),
-    Column("neighbourhood_M", "M", _all("neighbourhood", "magnitude"), 100),
+    Column("locality_S", "Locality S", _all("locality", "success"), 100),
+    Column("locality_M", "M", _all("locality", "magnitude"), 100),
 )
 ACCURACY = (
     Column("edit", "Edit success", _first("rewrite", "accuracy"), 100),
     Column("paraphrase", "Paraphrase", _first("rephrase", "accuracy"), 100),
-    Column("neighbourhood", "Neighbourhood", _all("neighbourhood", "accuracy"), 100),
+    Column("locality", "Locality", _all("locality", "accuracy"), 100),
 )
 PORTABILITY = Column("portability", "Portability", _all("portability", "accuracy"), 100)
-UNCHANGED = Column("same", "Neighbours as before", _all("neighbourhood", "same"), 100)
+UNCHANGED = Column("same", "Locality, as before", _all("locality", "same"), 100)
 
 
 def _conditions(context: Context) -> list[Condition]:
@@ -75,7 +79,9 @@ def _conditions(context: Context) -> list[Condition]:
     rows: list[tuple[str, Requests]] = [("base model", nothing), ("Larimar", the_edit_alone)]
     rows += [(f"Larimar + {n} rephrasing{'s' * (n > 1)}", with_rephrasings(n)) for n in (1, 2)]
     own = [single_edit_condition(name, context, edits, requests) for name, requests in rows]
-    return own + single_edit_conditions(context, edits[: context.baseline_cases], lambda record: record["single"])
+    return own + single_edit_conditions(
+        context, edits[: context.baseline_cases], lambda record: record["single"]
+    )
 
 
 EVALUATION = Evaluation(
@@ -83,7 +89,9 @@ EVALUATION = Evaluation(
     "Single edits: P(new) against P(old), one fact in memory",
     _conditions,
     (*S_AND_M, *ACCURACY[:2], UNCHANGED, PORTABILITY),
-    note="S: share of cases; M: mean of the difference of probabilities, each the geometric mean over the target's tokens. "
-    "Further wordings in memory are the data's where there are any, else the prompt after an opener; the first rephrasing is "
+    note="S: share of cases; M: mean of the difference of probabilities, each the geometric mean over the "
+    "target's tokens. "
+    "Further wordings in memory are the data's where there are any, else the prompt after an opener; the "
+    "first rephrasing is "
     "asked. Portability: share of the answer's tokens, where the data have such questions.",
 )

@@ -1,4 +1,6 @@
-"""Selective forgetting (paper, forgetting_counterfact): write N facts, forget one, write "unknown" in its place, ask for all."""
+"""Selective forgetting (paper, forgetting_counterfact): write N facts, forget one, write "unknown" in its
+place, ask for all.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.answers import answers, recalled
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
-from larimar_editor.evaluation.harness.keeping import kept, state_with
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt
+from larimar_editor.evaluation.harness.preserving import preserved, state_with
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.evaluation.tables.prompted import prompted_conditions
@@ -43,28 +45,36 @@ def _condition(context: Context, edits: Sequence[Edit], rows: int, count: int, n
 
     def score(places: Sequence[int]) -> list[dict]:
         model = context.larimar(memory_rows=rows)
-        return [_trial(model, written(model, place // count), blocks[place // count], place % count) for place in places]
+        return [
+            _trial(model, written(model, place // count), blocks[place // count], place % count)
+            for place in places
+        ]
 
     return Condition(f"{name}, K = {rows}", trials, score, 1, {"memory_rows": rows, "facts": count})
 
 
 def _trial(model: LarimarForCausalLM, written: EditedState, edits: Sequence[Edit], place: int) -> dict:
     gone = edits[place]
-    others = [edits[(place + 1 + step) % len(edits)] for step in range(0, len(edits) - 1, max(1, (len(edits) - 1) // OTHERS))]
+    others = [
+        edits[(place + 1 + step) % len(edits)]
+        for step in range(0, len(edits) - 1, max(1, (len(edits) - 1) // OTHERS))
+    ]
     asked = [gone, *others[:OTHERS]]
-    with kept(model, written):
+    with preserved(model, written):
         full = _recall(model, asked)
         model.forget(gone.prompt)
         left = _recall(model, asked)
         model.write([{"prompt": gone.prompt, "target_new": "unknown"}])
         replaced = _recall(model, asked)
     record = {"before": full[0], "forgotten": left[0], "unknown": replaced[0]}
-    return record | ({"retained_before": fmean(full[1:]), "retained": fmean(replaced[1:])} if len(full) > 1 else {})
+    return record | (
+        {"retained_before": fmean(full[1:]), "retained": fmean(replaced[1:])} if len(full) > 1 else {}
+    )
 
 
 def _recall(model, edits: Sequence[Edit]) -> list[float]:
-    said = answers(model, [edit.prompt for edit in edits])
-    return [recalled(text, edit.target_new) for text, edit in zip(said, edits, strict=True)]
+    generated = answers(model, [edit.prompt for edit in edits])
+    return [recalled(text, edit.target_new) for text, edit in zip(generated, edits, strict=True)]
 
 
 EVALUATION = Evaluation(
@@ -78,7 +88,9 @@ EVALUATION = Evaluation(
         Column("retained_before", "Others, before", lambda record: record.get("retained_before")),
         Column("retained", "Retained", lambda record: record.get("retained")),
     ),
-    note=f"Recall: the target's words stand in the greedy answer. K is {ROWS}, or half the cases where there are fewer. Up to "
-    f"{OTHERS} others are asked for in each of up to {TRIALS} trials. The baseline has the paper's prompt, on the same base "
+    note=f"Recall: the target's words stand in the greedy answer. K is {ROWS}, or half the cases where "
+    "there are fewer. Up to "
+    f"{OTHERS} others are asked for in each of up to {TRIALS} trials. The baseline has the paper's prompt, "
+    "on the same base "
     'model: half of its facts are marked as unknown; "before" is with none marked.',
 )

@@ -1,4 +1,6 @@
-"""F1 on unseen wordings as writes accumulate (paper, fig:batch (b) and fig:zsre_seq_gen_appendix), both addressings."""
+"""F1 on unseen wordings as writes accumulate (paper, fig:batch (b) and fig:zsre_seq_gen_appendix), both
+addressings.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from pathlib import Path
 from larimar_editor.evaluation.harness.answers import answers, f1
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
-from larimar_editor.evaluation.harness.keeping import kept
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
+from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.evaluation.harness.trials import Stage, Trial
 from larimar_editor.evaluation.tables.rephrase import facts_in_wordings
@@ -24,13 +26,13 @@ ADDRESSINGS = ("gaussian", "pseudoinverse")
 def _conditions(context: Context) -> list[Condition]:
     facts = facts_in_wordings(min(FACTS, context.limit or FACTS), context.seed)
     few = facts[: context.baseline_cases]
-    found = [
+    result = [
         _condition(context, chosen, writes, addressing)
         for chosen in ([facts, few] if len(few) < len(facts) else [facts])
         for addressing in ADDRESSINGS
         for writes in _growing(chosen, context.seed)
     ]
-    return found + _grace(context, few)
+    return result + _grace(context, few)
 
 
 def _growing(facts: Sequence[Mapping], seed: int) -> list[list[dict]]:
@@ -51,27 +53,35 @@ def _grace(context: Context, facts: Sequence[Mapping]) -> list[Condition]:
     trial = Trial([Stage([[write] for write in writes], generated=asked) for writes in new])
 
     def condition(method: str, stage: int, count: int) -> Condition:
-        score = lambda cases: _records(context.baselines.trials(context, method, [trial])[0][stage]["answers"], cases)
+        score = lambda cases: _records(
+            context.baselines.trials(context, method, [trial])[0][stage]["answers"], cases
+        )
         return _named(method, facts, count, score)
 
     methods = context.baselines.methods(context, ["GRACE"])
-    return [condition(method, stage, len(writes)) for method in methods for stage, writes in enumerate(growing)]
+    return [
+        condition(method, stage, len(writes)) for method in methods for stage, writes in enumerate(growing)
+    ]
 
 
 def _named(who: str, facts: Sequence[Mapping], writes: int, score) -> Condition:
     settings = {"who": f"{who}, {len(facts)} facts", "writes": writes}
     cases = {str(place): fact for place, fact in enumerate(facts)}
-    return Condition(f"{who}, {writes} writes to {len(facts)} facts", cases, score, batch=0, settings=settings)
+    return Condition(
+        f"{who}, {writes} writes to {len(facts)} facts", cases, score, batch=0, settings=settings
+    )
 
 
-def _records(said: Sequence[str], facts: Sequence[Mapping]) -> list[dict]:
-    return [{"f1": f1(text, fact["target_new"])} for text, fact in zip(said, facts, strict=True)]
+def _records(generated: Sequence[str], facts: Sequence[Mapping]) -> list[dict]:
+    return [{"f1": f1(text, fact["target_new"])} for text, fact in zip(generated, facts, strict=True)]
 
 
-def _condition(context: Context, facts: Sequence[Mapping], writes: Sequence[Mapping], addressing: str) -> Condition:
+def _condition(
+    context: Context, facts: Sequence[Mapping], writes: Sequence[Mapping], addressing: str
+) -> Condition:
     def score(cases: Sequence[Mapping]) -> list[dict]:
         model = context.larimar(addressing=addressing, memory_rows=WORDINGS * len(facts))
-        with kept(model):
+        with preserved(model):
             for write in writes:
                 model.write([{key: write[key] for key in ("prompt", "target_new")}])
             return _records(answers(model, [fact["rephrase_prompt"][-1] for fact in cases]), cases)
@@ -92,7 +102,9 @@ EVALUATION = Evaluation(
     _conditions,
     (Column("f1", "F1 of the generated answer", lambda record: record["f1"]),),
     _plot,
-    note=f"Up to {FACTS} made-up facts, {WORDINGS} wordings of each written one by one, one asked that never is; by relation "
-    "templates of the project's own, which the shipped checkpoint was trained with. The paper's facts are ZsRE's. GRACE gets the "
+    note=f"Up to {FACTS} made-up facts, {WORDINGS} wordings of each written one by one, one asked that "
+    "never is; by relation "
+    "templates of the project's own, which the shipped checkpoint was trained with. The paper's facts are "
+    "ZsRE's. GRACE gets the "
     "first facts only; a Larimar curve has the same ones.",
 )

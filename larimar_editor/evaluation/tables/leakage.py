@@ -1,4 +1,6 @@
-"""Does an answer that was to be deleted leak (paper, table:unlearning)? Rephrasing attack: 4 wordings, 5 sampled answers each."""
+"""Does an answer that was to be deleted leak (paper, table:unlearning)? Rephrasing attack: 4 wordings, 5
+sampled answers each.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from larimar_editor.data.relations import with_openers
 from larimar_editor.evaluation.harness.answers import answers, recalled
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
-from larimar_editor.evaluation.harness.keeping import kept, state_with
+from larimar_editor.evaluation.harness.preserving import preserved, state_with
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.trials import Stage, Trial, request
 from larimar_editor.model.larimar import LarimarForCausalLM
@@ -36,16 +38,18 @@ def _conditions(context: Context) -> list[Condition]:
 
     nothing = lambda model, edit: model.edited_state.cleared()
     single = lambda model, edit: state_with(model, _censored([edit]))
-    whole = cache(lambda model: state_with(model, _censored(edits)))  # one block, whichever of its facts is attacked
+    block = cache(
+        lambda model: state_with(model, _censored(edits))
+    )  # one block, whichever of its facts is attacked
 
     def row(name: str, states, chosen: Sequence[Edit]) -> Condition:
         return Condition(name, cases_of(chosen), lambda cases: _score(context, cases, states), batch=4)
 
-    found = [row("base model", nothing, edits), row("Larimar, single", single, edits)]
-    found.append(row(f"Larimar, batch of {len(edits)}", lambda model, edit: whole(model), edits))
+    result = [row("base model", nothing, edits), row("Larimar, single", single, edits)]
+    result.append(row(f"Larimar, batch of {len(edits)}", lambda model, edit: block(model), edits))
     if len(few) < len(edits):
-        found.append(row(f"Larimar, single, the first {len(few)}", single, few))
-    return found + _methods(context, few)
+        result.append(row(f"Larimar, single, the first {len(few)}", single, few))
+    return result + _methods(context, few)
 
 
 def _methods(context: Context, edits: Sequence[Edit]) -> list[Condition]:
@@ -78,12 +82,14 @@ def _record(edit: Edit, known: str, attempts: Sequence[str]) -> dict:
     return {"known": recalled(known, edit.ground_truth), "leaked": leaked}
 
 
-def _score(context: Context, cases: Sequence[Edit], states: Callable[[LarimarForCausalLM, Edit], EditedState]) -> list[dict]:
+def _score(
+    context: Context, cases: Sequence[Edit], states: Callable[[LarimarForCausalLM, Edit], EditedState]
+) -> list[dict]:
     model = context.larimar(memory_rows=max(1, len(context.counterfact_edits)))
     records = []
     for edit in cases:
         known = answers(model, [edit.prompt])[0]
-        with kept(model, states(model, edit)):
+        with preserved(model, states(model, edit)):
             torch.manual_seed(context.seed + edit.case_id)  # the same whether or not the run was interrupted
             records.append(_record(edit, known, answers(model, _attempts(edit), **SAMPLING)))
     return records
@@ -99,9 +105,16 @@ EVALUATION = Evaluation(
     _conditions,
     (
         Column("attack_success", "Attack success, all facts", lambda record: record["leaked"], 100),
-        Column("known_success", "Of facts that the base model knows", lambda r: r["leaked"] if r["known"] else None, 100),
+        Column(
+            "known_success",
+            "Of facts that the base model knows",
+            lambda r: r["leaked"] if r["known"] else None,
+            100,
+        ),
     ),
-    note=f'"{EMPTY}" is written as the answer; success is the true answer\'s words in any of {WORDINGS * SAMPLES} sampled '
-    "answers. Wordings are the data's, then the prompt after an opener. ROME and MEMIT get the same target, through EasyEdit, "
+    note=f'"{EMPTY}" is written as the answer; success is the true answer\'s words in any of '
+    f"{WORDINGS * SAMPLES} sampled "
+    "answers. Wordings are the data's, then the prompt after an opener. ROME and MEMIT get the same "
+    "target, through EasyEdit, "
     "and the first cases only.",
 )

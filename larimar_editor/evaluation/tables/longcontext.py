@@ -1,4 +1,6 @@
-"""Recall from more facts than one memory holds, by recursive reads (paper, longgen), against the facts in the context."""
+"""Recall from more facts than one memory holds, by recursive reads (paper, longgen), against the facts in the
+context.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ ASKED = 32  # evenly spread
 
 
 def read_facts(path: Path) -> list[dict]:
-    """Facts of a file: JSON as the one that ships, or plain text with a fact a line, a tab between prompt and answer.
+    """Facts of a file: JSON as the one that ships, or plain text with a fact a line, a tab between prompt and
+    answer.
 
     Raises:
         ValueError: a line without a tab, or no fact; the message names it.
@@ -45,7 +48,8 @@ def read_facts(path: Path) -> list[dict]:
 
 
 def read_recursively(keys: Tensor, values: Tensor, queries: Tensor, chunk: int = CHUNK) -> Tensor:
-    """Write chunks of facts to memories of their own, read each, write what was read to memories again, until one is left.
+    """Write chunks of facts to memories of their own, read each, write what was read to memories again, until
+    one is left.
 
     Args:
         keys: what addresses each fact, ``(N, E)``.
@@ -77,15 +81,15 @@ def _read_one(keys: Tensor, values: Tensor, query: Tensor, chunk: int) -> Tensor
 
 def _conditions(context: Context) -> list[Condition]:
     facts = read_facts(context.facts or FACTS)
-    found = []
+    result = []
     for count in [size for size in SIZES if size <= len(facts)] or [len(facts)]:
         asked = min(ASKED, context.limit or ASKED, count)
         cases = {str(place): facts[place] for place in range(0, count, count // asked)}
         for name, score in (("Larimar", _recursive), ("facts in the context", _in_context)):
             settings = {"facts": count, "chunk": CHUNK}
             scored = lambda asked, score=score, some=facts[:count]: score(context, asked, some)
-            found.append(Condition(f"{name}, {count} facts", cases, scored, batch=16, settings=settings))
-    return found
+            result.append(Condition(f"{name}, {count} facts", cases, scored, batch=16, settings=settings))
+    return result
 
 
 def _recursive(context: Context, asked: Sequence[Mapping], facts: Sequence[Mapping]) -> list[dict]:
@@ -97,7 +101,10 @@ def _recursive(context: Context, asked: Sequence[Mapping], facts: Sequence[Mappi
     pairs = [(fact["prompt"], fact["target_new"]) for fact in asked]
     slots = model.config.memory_slots + 1
     scores = target_scores(model, pairs, reading)
-    return [_record(score, slots + _tokens(model, fact["prompt"])) for score, fact in zip(scores, asked, strict=True)]
+    return [
+        _record(score, slots + _tokens(model, fact["prompt"]))
+        for score, fact in zip(scores, asked, strict=True)
+    ]
 
 
 def _in_context(context: Context, asked: Sequence[Mapping], facts: Sequence[Mapping]) -> list[dict]:
@@ -115,7 +122,9 @@ def scores_after_a_context(decoder, tokenizer, pairs: Sequence[tuple[str, str]])
     counts = [len(row) - len(tokenizer(prompt).input_ids) for row, (prompt, _) in zip(rows, pairs)]
     # Of the prompt, its last token is never left out: it predicts the target's first.
     alike = min(len(row) - count - 1 for row, count in zip(rows, counts))
-    alike = next((place for place, tokens in enumerate(zip(*rows)) if len(set(tokens)) > 1 or place == alike), alike)
+    alike = next(
+        (place for place, tokens in enumerate(zip(*rows)) if len(set(tokens)) > 1 or place == alike), alike
+    )
     cache, scores = DynamicCache(config=decoder.config), []
     decoder(torch.tensor([rows[0][:alike]], device=decoder.device), past_key_values=cache, logits_to_keep=1)
     for row, count in zip(rows, counts):
@@ -146,8 +155,11 @@ EVALUATION = Evaluation(
         Column("accuracy", "Accuracy of its tokens", lambda record: record["accuracy"]),
         Column("tokens", "Key/value tokens of the decoder", lambda record: record["tokens"]),
     ),
-    note=f"256 invented facts that ship, unless a file of facts is given; memories of {CHUNK}; about {ASKED} of a size are "
-    "asked, evenly spread. Keys of a successor memory are those that the readouts were addressed with. The in-context rows have "
-    "no worked examples (the paper's have three). The shipped facts' relation templates are the project's own, which the "
+    note=f"256 invented facts that ship, unless a file of facts is given; memories of {CHUNK}; about "
+    f"{ASKED} of a size are "
+    "asked, evenly spread. Keys of a successor memory are those that the readouts were addressed with. The "
+    "in-context rows have "
+    "no worked examples (the paper's have three). The shipped facts' relation templates are the project's "
+    "own, which the "
     "shipped checkpoint was trained with; names and answers are of another seed.",
 )

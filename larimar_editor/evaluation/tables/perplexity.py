@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
-from larimar_editor.evaluation.harness.keeping import kept, state_with
+from larimar_editor.evaluation.harness.preserving import preserved, state_with
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.model.larimar import LarimarForCausalLM
@@ -23,8 +23,12 @@ WINDOW = 256
 FACTS = 512
 
 
-def windows_of(model: LarimarForCausalLM, text: str, window: int = WINDOW, limit: int | None = None) -> list[Tensor]:
-    """A text in windows of token ids; a last one of a single token is left out, since nothing is predicted in it."""
+def windows_of(
+    model: LarimarForCausalLM, text: str, window: int = WINDOW, limit: int | None = None
+) -> list[Tensor]:
+    """A text in windows of token ids; a last one of a single token is left out, since nothing is predicted in
+    it.
+    """
     ids = torch.tensor(model.tokenizer(text, verbose=False).input_ids)
     return [part for part in ids.split(window) if len(part) > 1][:limit]
 
@@ -38,8 +42,8 @@ def score_window(model: LarimarForCausalLM, ids: Tensor) -> dict:
         ids: ``(T,)``; the first is not predicted.
 
     Returns:
-        ``tokens`` predicted, ``nats`` and ``base_nats`` over all of them, ``in_scope``, and ``identical``: whether every logit
-        equalled the base model's, to the bit.
+        ``tokens`` predicted, ``nats`` and ``base_nats`` over all of them, ``in_scope``, and ``identical``:
+        whether every logit equalled the base model's, to the bit.
     """
     row = ids[None].to(model.device)
     reading = model.read(model.tokenizer.batch_decode(row))
@@ -56,7 +60,11 @@ def score_window(model: LarimarForCausalLM, ids: Tensor) -> dict:
 
 def perplexity(records: Sequence[Mapping], key: str = "nats") -> float | None:
     """e to the mean nats per token over the records of `score_window`; None without a record."""
-    return math.exp(sum(record[key] for record in records) / sum(record["tokens"] for record in records)) if records else None
+    return (
+        math.exp(sum(record[key] for record in records) / sum(record["tokens"] for record in records))
+        if records
+        else None
+    )
 
 
 def _nats(logits: Tensor, ids: Tensor) -> float:
@@ -73,11 +81,19 @@ def _conditions(context: Context) -> list[Condition]:
         return state_with(model, [request for edit in edits for request in the_edit_alone(edit)])
 
     def score(cases: Sequence[Tensor]) -> list[dict]:
-        with kept(model, written()):
+        with preserved(model, written()):
             return [score_window(model, ids) for ids in cases]
 
     name = f"{len(edits)} facts in memory"
-    return [Condition(name, {str(i): ids for i, ids in enumerate(windows)}, score, 8, {"facts": len(edits), "window": WINDOW})]
+    return [
+        Condition(
+            name,
+            {str(i): ids for i, ids in enumerate(windows)},
+            score,
+            8,
+            {"facts": len(edits), "window": WINDOW},
+        )
+    ]
 
 
 EVALUATION = Evaluation(
@@ -88,8 +104,13 @@ EVALUATION = Evaluation(
         Statistic("perplexity", "Perplexity", perplexity),
         Statistic("base", "Base model's", lambda records: perplexity(records, "base_nats")),
         Column("in_scope", "Windows in scope", lambda record: float(record["in_scope"])),
-        Column("identical", "Windows with the base model's logits, to the bit", lambda record: float(record["identical"])),
+        Column(
+            "identical",
+            "Windows with the base model's logits, to the bit",
+            lambda record: float(record["identical"]),
+        ),
     ),
-    note=f"Windows of {WINDOW} tokens, each its own query. The paper gives 14.6 for Larimar-1.3B and 15.9 for Larimar-6B on "
+    note=f"Windows of {WINDOW} tokens, each its own query. The paper gives 14.6 for Larimar-1.3B and 15.9 "
+    "for Larimar-6B on "
     "1,000 WikiText samples.",
 )

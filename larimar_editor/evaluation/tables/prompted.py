@@ -1,4 +1,6 @@
-"""Forgetting by prompt, the baseline of forgetting_counterfact: facts in the context, half of them marked as unknown."""
+"""Forgetting by prompt, the baseline of forgetting_counterfact: facts in the context, half of them marked as
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,21 @@ def prompt_of(edits: Sequence[Edit], marked: frozenset[int], shots: Sequence[int
         shots: places of those that examples are given of.
         asked: place of the one that is asked for.
     """
-    facts = [f"[{MARK}] " * (place in marked) + f"{edit.prompt} {edit.target_new}" for place, edit in enumerate(edits)]
+    facts = [
+        f"[{MARK}] " * (place in marked) + f"{edit.prompt} {edit.target_new}"
+        for place, edit in enumerate(edits)
+    ]
     examples = [
-        f"Input: {edits[place].prompt}\nOutput: {MARK if place in marked else edits[place].target_new}" for place in shots
+        f"Input: {edits[place].prompt}\nOutput: {MARK if place in marked else edits[place].target_new}"
+        for place in shots
     ]
     return "\n".join(["Facts:", *facts, "", *examples, f"Input: {edits[asked].prompt}\nOutput:"])
 
 
 def prompted_conditions(context: Context, edits: Sequence[Edit], trials: int) -> list[Condition]:
-    """One condition, or none where there are too few edits; records as those of `larimar_editor.evaluation.tables.forgetting`."""
+    """One condition, or none where there are too few edits; records as those of
+    `larimar_editor.evaluation.tables.forgetting`.
+    """
     count = min(FACTS, len(edits))
     shots = min(SHOTS, count // 2 // 2 * 2)
     if not shots:
@@ -42,27 +50,34 @@ def prompted_conditions(context: Context, edits: Sequence[Edit], trials: int) ->
 
     def score(cases: Sequence[tuple[int, Sequence[Edit]]]) -> list[dict]:
         # Nothing is written: the base model.
-        return [_trial(context.larimar(), block, shots, random.Random(context.seed + start)) for start, block in cases]
+        return [
+            _trial(context.larimar(), block, shots, random.Random(context.seed + start))
+            for start, block in cases
+        ]
 
     settings = {"facts": count, "shots": shots}
-    return [Condition(f"base model, facts in the context, N = {count}, {shots}-shot", blocks, score, 1, settings)]
+    return [
+        Condition(f"base model, facts in the context, N = {count}, {shots}-shot", blocks, score, 1, settings)
+    ]
 
 
 def _trial(model, edits: Sequence[Edit], shots: int, choose: random.Random) -> dict:
     places = choose.sample(range(len(edits)), len(edits))
     half = len(edits) // 2
-    gone, kept = places[:half], places[half:]
-    examples = choose.sample(gone[: shots // 2] + kept[: shots // 2], shots)
-    asked_gone, asked_kept = gone[shots // 2 :], kept[shots // 2 :]
+    marked_places, unmarked = places[:half], places[half:]
+    examples = choose.sample(marked_places[: shots // 2] + unmarked[: shots // 2], shots)
+    asked_marked, asked_unmarked = marked_places[shots // 2 :], unmarked[shots // 2 :]
 
     def recall(marked: Sequence[int], asked: Sequence[int]) -> float:
         prompts = [prompt_of(edits, frozenset(marked), examples, place) for place in asked]
-        said = answers(model, prompts, batch=4)
-        return fmean(recalled(text.split("\n")[0], edits[place].target_new) for text, place in zip(said, asked))
+        generated = answers(model, prompts, batch=4)
+        return fmean(
+            recalled(text.split("\n")[0], edits[place].target_new) for text, place in zip(generated, asked)
+        )
 
     return {
-        "before": recall([], asked_gone),
-        "forgotten": recall(gone, asked_gone),
-        "retained_before": recall([], asked_kept),
-        "retained": recall(gone, asked_kept),
+        "before": recall([], asked_marked),
+        "forgotten": recall(marked_places, asked_marked),
+        "retained_before": recall([], asked_unmarked),
+        "retained": recall(marked_places, asked_unmarked),
     }

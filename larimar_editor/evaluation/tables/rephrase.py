@@ -1,4 +1,6 @@
-"""Recall of unseen wordings after several were written (paper, table_forget_rephrase_appendix), both addressings."""
+"""Recall of unseen wordings after several were written (paper, table_forget_rephrase_appendix), both
+addressings.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Sequence
 from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
-from larimar_editor.evaluation.harness.keeping import kept
+from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.evaluation.harness.scores import target_scores
 
@@ -16,45 +18,60 @@ ASKED = 2
 
 
 def facts_in_wordings(count: int, seed: int, foreign_targets: float = 0.2) -> list[dict]:
-    """Made-up facts with at least five wordings each, subjects all different; for ``foreign_targets`` see `RephrasedFacts`."""
+    """Made-up facts with at least five wordings each, subjects all different; for ``foreign_targets`` see
+    `RephrasedFacts`.
+    """
     relations = [relation for relation in read_relations() if len(relation.prompts) >= 5]
     made = RephrasedFacts(relations, Names(), seed, foreign_targets, openers=0.0, bare_questions=0.0)
-    found: dict[str, dict] = {}
+    result: dict[str, dict] = {}
     number = 0
-    while len(found) < count:
+    while len(result) < count:
         fact = made[number]
-        found.setdefault(fact["subject"], fact)
+        result.setdefault(fact["subject"], fact)
         number += 1
-    return list(found.values())
+    return list(result.values())
 
 
 def _conditions(context: Context) -> list[Condition]:
-    found = []
+    result = []
     for facts, wordings in SIZES:
         if context.limit and facts > context.limit:
             continue
         runs = max(1, 20 // facts)  # a single fact is no sample
         for addressing in ("pseudoinverse", "gaussian"):
-            cases = {f"{run} {place}": (run, place, facts, wordings, addressing) for run in range(runs) for place in range(facts)}
+            cases = {
+                f"{run} {place}": (run, place, facts, wordings, addressing)
+                for run in range(runs)
+                for place in range(facts)
+            }
             settings = {"facts": facts, "wordings": wordings, "addressing": addressing}
             score = lambda given: _score(context, given)
-            found.append(Condition(f"({facts}, {wordings}), {addressing}", cases, score, batch=facts, settings=settings))
-    return found
+            result.append(
+                Condition(
+                    f"({facts}, {wordings}), {addressing}", cases, score, batch=facts, settings=settings
+                )
+            )
+    return result
 
 
 def _score(context: Context, cases: Sequence[tuple[int, int, int, int, str]]) -> list[dict]:
     run, _, count, wordings, addressing = cases[0]
     facts = facts_in_wordings(count, context.seed + run)
     model = context.larimar(addressing=addressing, memory_rows=max(1, count * wordings), scope="none")
-    with kept(model):
+    with preserved(model):
         for fact in facts:
             written = [fact["prompt"], *fact["rephrase_prompt"]][:wordings]
             model.write([{"prompt": prompt, "target_new": fact["target_new"]} for prompt in written])
         chosen = [facts[place] for _, place, *_ in cases]
-        asked = [(prompt, fact["target_new"]) for fact in chosen for prompt in fact["rephrase_prompt"][-ASKED:]]
+        asked = [
+            (prompt, fact["target_new"]) for fact in chosen for prompt in fact["rephrase_prompt"][-ASKED:]
+        ]
         scores = [score.accuracy for score in target_scores(model, asked)]
     per_fact = [scores[start : start + ASKED] for start in range(0, len(scores), ASKED)]
-    return [{"accuracy": sum(each) / ASKED, "recall": sum(score == 1 for score in each) / ASKED} for each in per_fact]
+    return [
+        {"accuracy": sum(each) / ASKED, "recall": sum(score == 1 for score in each) / ASKED}
+        for each in per_fact
+    ]
 
 
 EVALUATION = Evaluation(
@@ -65,6 +82,8 @@ EVALUATION = Evaluation(
         Column("recall", "Recall (every token of the target)", lambda record: record["recall"]),
         Column("accuracy", "Accuracy of its tokens", lambda record: record["accuracy"]),
     ),
-    note="Facts and wordings are made by rule from relation templates of the project's own, which the shipped checkpoint was "
-    "trained with; no scope detector; the reference memory holds what was written. The paper's facts are ZsRE's.",
+    note="Facts and wordings are made by rule from relation templates of the project's own, which the "
+    "shipped checkpoint was "
+    "trained with; no scope detector; the reference memory holds what was written. The paper's facts are "
+    "ZsRE's.",
 )

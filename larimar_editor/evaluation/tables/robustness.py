@@ -1,4 +1,6 @@
-"""Edit success and the perplexity of what is generated, against the noise of the reading weights (paper, fig:ppl_rewrite)."""
+"""Edit success and the perplexity of what is generated, against the noise of the reading weights (paper,
+fig:ppl_rewrite).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
-from larimar_editor.evaluation.harness.keeping import kept
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
+from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.scores import target_scores
 from larimar_editor.evaluation.harness.single_edits import the_edit_alone
@@ -41,13 +43,17 @@ def _score(context: Context, sigma: float, edits: Sequence[Edit]) -> list[dict]:
     model = context.larimar(sigma_w=sigma, memory_rows=16)
     records = []
     for edit in edits:
-        with kept(model, model.edited_state.cleared()):
+        with preserved(model, model.edited_state.cleared()):
             model.write(the_edit_alone(edit))
             torch.manual_seed(context.seed + edit.case_id)  # the same whether or not the run was interrupted
-            new, old = target_scores(model, [(edit.prompt, edit.target_new), (edit.prompt, edit.ground_truth)])
-            (said,) = answers(model, [edit.prompt])
+            new, old = target_scores(
+                model, [(edit.prompt, edit.target_new), (edit.prompt, edit.ground_truth)]
+            )
+            (generated,) = answers(model, [edit.prompt])
             success = float(new.log_probability > old.log_probability)
-            records.append({"success": success, "accuracy": new.accuracy, "nats": _nats(model, edit.prompt + said)})
+            records.append(
+                {"success": success, "accuracy": new.accuracy, "nats": _nats(model, edit.prompt + generated)}
+            )
     return records
 
 
@@ -62,7 +68,10 @@ def _nats(model, text: str) -> float:
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
     lines = {
         header: [(row["settings"]["sigma_w"], row[key]) for row in rows if row[key]]
-        for key, header in (("success", "edit success S / 100"), ("nats", "base model's nats per generated token"))
+        for key, header in (
+            ("success", "edit success S / 100"),
+            ("nats", "base model's nats per generated token"),
+        )
     }
     lines["edit success S / 100"] = [
         (x, {k: v / 100 for k, v in estimate.items()}) for x, estimate in lines["edit success S / 100"]
@@ -77,9 +86,12 @@ EVALUATION = Evaluation(
     (
         Column("success", "Edit success S", lambda record: record["success"], 100),
         Column("accuracy", "Rewrite accuracy", lambda record: record["accuracy"]),
-        Column("nats", "Nats per token of the generated text, by the base model", lambda record: record["nats"]),
+        Column(
+            "nats", "Nats per token of the generated text, by the base model", lambda record: record["nats"]
+        ),
     ),
     _plot,
-    note=f"Up to {CASES} cases, one fact in a memory of 16 rows. Perplexity is e to the nats; the base model judges, where the "
+    note=f"Up to {CASES} cases, one fact in a memory of 16 rows. Perplexity is e to the nats; the base "
+    "model judges, where the "
     "paper took GPT-2 large.",
 )

@@ -1,4 +1,6 @@
-"""The scope detectors: equal-error rate and F1 on rephrasings against neighbours, with the ROC curve."""
+"""The scope detectors: equal-error rate and F1 on rephrasings against locality prompts, with the ROC
+curve.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def _conditions(context: Context) -> list[Condition]:
     if "weight" in model.detectors.weights:
         internal = context.larimar(scope="internal", scope_threshold=0.5)
         detectors["internal"] = internal.detectors.current, 0.5
-    cases = cases_of([edit for edit in context.counterfact_edits if edit.rephrase_prompts and edit.locality_prompts])
+    cases = cases_of(
+        [edit for edit in context.counterfact_edits if edit.rephrase_prompts and edit.locality_prompts]
+    )
 
     def score(detector, threshold):
         return lambda edits: [_record(detector, edit) | {"threshold": threshold} for edit in edits]
@@ -73,15 +77,24 @@ def _plot(rows: Sequence[Mapping], path: Path) -> None:
 
 EVALUATION = Evaluation(
     "scope",
-    "Scope detectors: rephrasings let in, neighbours kept out",
+    "Scope detectors: rephrasings accepted, locality prompts rejected",
     _conditions,
     (
         Statistic("equal_error", "Equal-error rate", _equal_error),
         Statistic("f1", "F1", _at_threshold(f1_score)),
-        Statistic("let_in", "Neighbours let in", _at_threshold(lambda labels, accepted: accepted[~labels].mean())),
-        Statistic("turned_away", "Rephrasings turned away", _at_threshold(lambda labels, accepted: (~accepted)[labels].mean())),
+        Statistic(
+            "accepted_locality",
+            "Locality prompts accepted",
+            _at_threshold(lambda labels, accepted: accepted[~labels].mean()),
+        ),
+        Statistic(
+            "rejected_rephrasings",
+            "Rephrasings rejected",
+            _at_threshold(lambda labels, accepted: (~accepted)[labels].mean()),
+        ),
     ),
     _plot,
-    note="Each query against its own fact alone. F1 and the last two at the checkpoint's threshold; without a map, at the "
+    note="Each query against its own fact alone. F1 and the last two at the checkpoint's threshold; "
+    "without a map, at the "
     "equal-error point of these very cases.",
 )

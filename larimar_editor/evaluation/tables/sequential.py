@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.answers import answers, f1
-from larimar_editor.evaluation.harness.baselines import held_edit_conditions
+from larimar_editor.evaluation.harness.baselines import retained_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, score_many_edits
@@ -24,26 +24,29 @@ def _conditions(context: Context) -> list[Condition]:
         return [{"f1": score} for score in _f1(context.larimar(memory_rows=len(edits)), cases)]
 
     blocks = [edits] + [few] * (len(few) < len(edits))
-    found = [Condition("base model", cases_of(edits), base, batch=32), *(_larimar(context, block) for block in blocks)]
-    return found + held_edit_conditions(context, few, METHODS)
+    result = [
+        Condition("base model", cases_of(edits), base, batch=32),
+        *(_larimar(context, block) for block in blocks),
+    ]
+    return result + retained_edit_conditions(context, few, METHODS)
 
 
 def _larimar(context: Context, edits: Sequence[Edit]) -> Condition:
     rows = len(edits)
 
     def score(cases: Sequence[Edit]) -> list[dict]:
-        model, said = context.larimar(memory_rows=rows), []
-        asked = lambda: said.extend(_f1(model, cases))
+        model, generated = context.larimar(memory_rows=rows), []
+        asked = lambda: generated.extend(_f1(model, cases))
         records = score_many_edits(model, cases, sequentially=True, progress=False, asked=asked)
-        return [record | {"f1": value} for record, value in zip(records, said, strict=True)]
+        return [record | {"f1": value} for record, value in zip(records, generated, strict=True)]
 
     settings = {"memory_rows": rows, "edits": rows}
     return Condition(f"Larimar, {rows} edits, K = {rows}", cases_of(edits), score, batch=0, settings=settings)
 
 
 def _f1(model, edits: Sequence[Edit]) -> list[float]:
-    said = answers(model, [edit.prompt for edit in edits])
-    return [f1(text, edit.target_new) for text, edit in zip(said, edits, strict=True)]
+    generated = answers(model, [edit.prompt for edit in edits])
+    return [f1(text, edit.target_new) for text, edit in zip(generated, edits, strict=True)]
 
 
 EVALUATION = Evaluation(
@@ -54,8 +57,9 @@ EVALUATION = Evaluation(
         Column("retention", "Retention (F1 of the generated answer)", lambda record: record.get("f1")),
         Column("rewrite", "Accuracy, teacher-forced", lambda record: record.get("rewrite")),
         Column("rephrase", "Accuracy of a rephrasing", lambda record: record.get("rephrase")),
-        Column("neighbourhood", "Neighbour as before", lambda record: record.get("neighbourhood")),
+        Column("locality", "Locality, as before", lambda record: record.get("locality")),
     ),
-    note="K is the number of edits, as in the paper. F1 is over words of the greedy answer, cut to the target's length. "
+    note="K is the number of edits, as in the paper. F1 is over words of the greedy answer, cut to the "
+    "target's length. "
     "EasyEdit's methods get the first cases only, each takes seconds; a Larimar row has the same ones.",
 )

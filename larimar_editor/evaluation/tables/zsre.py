@@ -1,4 +1,6 @@
-"""Single edits on ZsRE (paper, tab:zsre and tab:ke_gen_zSRE): share of the target's tokens that are the most probable."""
+"""Single edits on ZsRE (paper, tab:zsre and tab:ke_gen_zSRE): share of the target's tokens that are the most
+probable.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ from larimar_editor.evaluation.tables.counterfact import (
 
 def _conditions(context: Context) -> list[Condition]:
     edits = context.zsre_edits
-    found = [single_edit_condition("base model", context, edits, nothing)]
-    found.append(single_edit_condition("Larimar", context, edits, the_edit_alone))
+    result = [single_edit_condition("base model", context, edits, nothing)]
+    result.append(single_edit_condition("Larimar", context, edits, the_edit_alone))
     for scope, name in ((None, "Larimar"), ("none", "Larimar, no scope")):
         settings = {} if scope is None else {"scope": scope}
         for count in (1, 2):
             label = f"{name} + {count} rephrasing{'s' * (count > 1)}"
-            found.append(single_edit_condition(label, context, edits, with_rephrasings(count), **settings))
-    return found
+            result.append(single_edit_condition(label, context, edits, with_rephrasings(count), **settings))
+    return result
 
 
 EVALUATION = Evaluation(

@@ -10,8 +10,10 @@ from larimar_editor.state.edited import EditedState
 
 
 @contextmanager
-def kept(model: LarimarForCausalLM, state: EditedState | None = None) -> Iterator[EditedState]:
-    """While it lasts anything may be written or forgotten, from ``state`` on where one is given; yields what was before."""
+def preserved(model: LarimarForCausalLM, state: EditedState | None = None) -> Iterator[EditedState]:
+    """While it lasts anything may be written or forgotten, from ``state`` on where one is given; yields what
+    was before.
+    """
     before = model.edited_state
     try:
         if state is not None:
@@ -23,6 +25,6 @@ def kept(model: LarimarForCausalLM, state: EditedState | None = None) -> Iterato
 
 def state_with(model: LarimarForCausalLM, requests: Sequence[Mapping]) -> EditedState:
     """The state with nothing but ``requests``, written in one block; the model's own stays as it is."""
-    with kept(model, model.edited_state.cleared()):
+    with preserved(model, model.edited_state.cleared()):
         model.write(requests)
         return model.edited_state
