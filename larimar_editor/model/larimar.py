@@ -428,5 +428,5 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         return self
 
 
-AutoConfig.register(LarimarConfig.model_type, LarimarConfig)
-AutoModelForCausalLM.register(LarimarConfig, LarimarForCausalLM)
+AutoConfig.register(LarimarConfig.model_type, LarimarConfig, exist_ok=True)
+AutoModelForCausalLM.register(LarimarConfig, LarimarForCausalLM, exist_ok=True)

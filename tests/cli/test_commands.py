@@ -89,22 +89,27 @@ def test_help_and_import_load_neither_torch_nor_transformers():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("first", ["transformers", "larimar_editor"])
-def test_one_import_in_any_order_makes_checkpoints_known_to_transformers(first):
-    """Whether transformers is there already, comes later, or is brought in by one of our own modules."""
-    imports = {
-        "transformers": "import transformers.models.auto.modeling_auto, larimar_editor",
-        "larimar_editor": "import larimar_editor",
-    }
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import larimar_editor",
+        "import transformers.models.auto.modeling_auto, larimar_editor",
+        "import larimar_editor, peft",
+        "import larimar_editor, sentence_transformers",
+        "import larimar_editor.model.encoders",
+        "import larimar_editor.training.loop",
+    ],
+)
+def test_one_import_in_any_order_makes_checkpoints_known_to_transformers(before):
+    """Whatever brings transformers in, and at whatever moment."""
     code = (
-        f"{imports[first]}\n"
+        f"{before}\n"
         "from transformers import AutoConfig, AutoModelForCausalLM\n"
         f"config = AutoConfig.from_pretrained({str(shipped(DECODER))!r})\n"
         "assert config.memory_rows == 512 and type(config) in AutoModelForCausalLM._model_mapping\n"
     )
-    for before in ("", "import larimar_editor.model.encoders, larimar_editor.model.larimar\n"):
-        done = subprocess.run([sys.executable, "-c", before + code], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_eval_takes_a_checkpoint_and_other_settings(folder, tmp_path):
@@ -198,6 +203,8 @@ def test_calibrate_makes_and_writes_an_internal_detector(folder, tokenizer):
         (["--train", "7"], "at least 80"),
         (["--write"], "needs"),
         (["--write", "--checkpoint", "smollm2-135m"], "ships with"),
+        (["--write", "--checkpoint", str(shipped(DECODER))], "ships with"),
+        (["--out", str(shipped(DECODER))], "ships with"),
     ],
 )
 def test_calibrate_never_writes_over_what_is_installed(given, message):

@@ -1,7 +1,7 @@
 """A small GPT-2, trained from nothing on the text that ships (minutes on a CPU): a decoder of another family
 to try things on.
 
-python examples/build_small_gpt2.py checkpoints/small-gpt2
+python examples/small_gpt2.py checkpoints/small-gpt2 [steps]
 larimar-editor fit --model checkpoints/small-gpt2 --code-size 256 --out checkpoints/small-gpt2-closed-form
 larimar-editor train configs/training/smollm2-135m.yaml --out runs/small-gpt2
     --set decoder=checkpoints/small-gpt2
@@ -16,7 +16,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, T
 
 from larimar_editor.data.texts import SENTENCES, TRIVIA, read_sentences
 
-out = sys.argv[1]
+out, steps = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1500
 torch.manual_seed(0)
 sentences = read_sentences(SENTENCES) + read_sentences(TRIVIA)
 # A vocabulary of its own: the larger it is, the longer a small model takes to learn it.
@@ -47,7 +47,7 @@ def padded(rows: list[list[int]]) -> dict[str, torch.Tensor]:
 
 arguments = TrainingArguments(
     out,
-    max_steps=1500,
+    max_steps=steps,
     per_device_train_batch_size=32,
     learning_rate=1e-3,
     warmup_steps=100,

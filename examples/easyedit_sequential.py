@@ -1,13 +1,13 @@
 """Write facts through EasyEdit, one after another, look at them, and forget one.
 
-python examples/edit.py
+python examples/easyedit_sequential.py
 """
 
 import larimar_editor  # registers "LARIMAR"; before easyeditor
 from easyeditor import BaseEditor
 from larimar_editor import LarimarHyperParams
 
-hparams = LarimarHyperParams.from_hparams("hparams/LARIMAR/smollm2-135m")
+hparams = LarimarHyperParams.from_hparams("LARIMAR/smollm2-135m")
 editor = BaseEditor.from_hparams(hparams)
 metrics, model, _ = editor.edit(
     prompts=["The capital of Portugal is", "The novel Moby-Dick was written by"],
@@ -15,7 +15,7 @@ metrics, model, _ = editor.edit(
     ground_truth=["Lisbon", "Herman Melville"],
     rephrase_prompts=["Portugal's seat of government is the city of", "The author of Moby-Dick is"],
     locality_inputs={
-        "neighborhood": {
+        "capitals and authors": {
             "prompt": ["The capital of Hungary is", "The novel Dracula was written by"],
             "ground_truth": ["Budapest", "Bram Stoker"],
         }
@@ -24,20 +24,11 @@ metrics, model, _ = editor.edit(
     verbose=False,
 )
 for metric in metrics:
-    print(
-        metric["requested_rewrite"]["prompt"],
-        {key: metric["post"][key] for key in ("rewrite_acc", "rephrase_acc", "locality")},
-    )
-
-
-def answer(prompt: str) -> str:
-    inputs = editor.tok(prompt, return_tensors="pt")
-    return editor.tok.decode(
-        model.generate(**inputs, max_new_tokens=5, do_sample=False)[0], skip_special_tokens=True
-    )
-
-
-print([(fact.id, fact.text) for fact in model.facts()])
-print(answer("The novel Moby-Dick was written by"))
+    post = metric["post"]
+    locality = post["locality"]["capitals and authors_acc"][0]
+    rewrite, rephrase = post["rewrite_acc"][0], post["rephrase_acc"][0]
+    print(f"rewrite {rewrite:.2f}, rephrase {rephrase:.2f}, locality {locality:.2f}")
+for fact in model.facts():
+    print(fact.id, fact.text)
 model.forget("The novel Moby-Dick was written by")
-print(answer("The novel Moby-Dick was written by"))
+print([fact.text for fact in model.facts()])

@@ -1,0 +1,30 @@
+"""Hundreds of facts at once, saved to a folder, read by another model, and what has changed since.
+
+python examples/many_facts.py [folder]
+"""
+
+import sys
+
+from larimar_editor import LarimarForCausalLM
+from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
+from larimar_editor.state.edited import diff
+
+folder = sys.argv[1] if len(sys.argv) > 1 else "results/many-facts"
+made_up = RephrasedFacts(read_relations(), Names(), seed=7)
+facts = [{key: made_up[number][key] for key in ("prompt", "target_new")} for number in range(200)]
+
+model = LarimarForCausalLM.from_pretrained("smollm2-135m", memory_rows=256)
+written = model.write(facts)
+print(len(written), "facts written in one block; the last:", written[-1].text)
+model.save_state(folder)
+
+another = LarimarForCausalLM.from_pretrained("smollm2-135m", memory_rows=256)
+another.load_state(folder)
+before = another.edited_state
+another.forget(written[0], written[1])
+another.write([{"prompt": written[-1].prompt, "target_new": "nobody knows"}])
+change = diff(before, another.edited_state)
+print("forgotten:", [fact.text for fact in change.forgotten])
+print("changed:", [(old.target_new, new.target_new) for old, new in change.changed])
+another.undo()
+print(len(another.facts()), "facts after undoing that;", len(model.facts()), "in the first model, as before")
