@@ -22,3 +22,7 @@ metrics, model, _ = editor.batch_edit(
 for name in ("rewrite_acc", "rephrase_acc"):
     scores = [metric["post"][name][0] for metric in metrics]
     print(f"{name} of {len(scores)} facts written in one block: {sum(scores) / len(scores):.2f}")
+
+# prints:
+# rewrite_acc of 10 facts written in one block: 1.00
+# rephrase_acc of 10 facts written in one block: 1.00

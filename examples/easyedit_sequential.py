@@ -32,3 +32,10 @@ for fact in model.facts():
     print(fact.id, fact.text)
 model.forget("The novel Moby-Dick was written by")
 print([fact.text for fact in model.facts()])
+
+# prints:
+# rewrite 1.00, rephrase 1.00, locality 1.00
+# rewrite 1.00, rephrase 1.00, locality 1.00
+# 1 The capital of Portugal is Oslo
+# 2 The novel Moby-Dick was written by Jane Austen
+# ['The capital of Portugal is Oslo']

@@ -21,10 +21,16 @@ model.save_state(folder)
 another = LarimarForCausalLM.from_pretrained("smollm2-135m", memory_rows=256)
 another.load_state(folder)
 before = another.edited_state
-another.forget(written[0], written[1])
+another.forget(written[0])
 another.write([{"prompt": written[-1].prompt, "target_new": "nobody knows"}])
 change = diff(before, another.edited_state)
 print("forgotten:", [fact.text for fact in change.forgotten])
 print("changed:", [(old.target_new, new.target_new) for old, new in change.changed])
 another.undo()
 print(len(another.facts()), "facts after undoing that;", len(model.facts()), "in the first model, as before")
+
+# prints:
+# 200 facts written in one block; the last: Vega Z3 comes in brown
+# forgotten: ['The father of Priya Wilson is Charles Hansen']
+# changed: [('brown', 'nobody knows')]
+# 199 facts after undoing that; 200 in the first model, as before

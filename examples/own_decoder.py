@@ -26,3 +26,8 @@ inputs = tokenizer(question, return_tensors="pt")
 print("before: ", tokenizer.decode(model.generate(**inputs, max_new_tokens=1, do_sample=False)[0]))
 model.write([{"prompt": question, "target_new": "Oslo"}])
 print("written:", tokenizer.decode(model.generate(**inputs, max_new_tokens=1, do_sample=False)[0]))
+
+# prints:
+# latent of 1024 numbers in 4 slots
+# before:  The capital of Portugal is Lisbon
+# written: The capital of Portugal is Oslo

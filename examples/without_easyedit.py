@@ -25,3 +25,11 @@ decision = model.scope_of([question, "The capital of France is"])
 print("in scope: ", decision.in_scope.tolist())
 model.forget(question)
 print("forgotten:", answer(question), model.facts())
+
+# prints:
+# before:    The mother tongue of Danielle Darrieux is French.
+# written:   The mother tongue of Danielle Darrieux is English.
+# reworded:  The language that Danielle Darrieux spoke as a child is English.
+# elsewhere: The capital of France is Paris.
+# in scope:  [True, False]
+# forgotten: The mother tongue of Danielle Darrieux is French. []

@@ -116,7 +116,7 @@ class LarimarHyperParams(_Overrides):
         return build(cls, json.loads(Path(fpath).read_text(encoding="utf-8")), str(fpath))
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys and values."""
+        """Every key with its value, as a YAML file holds them."""
         return asdict(self)
 
     def to_yaml(self, title: str) -> str:

@@ -10,6 +10,7 @@ from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.state.operations import Write
+from larimar_editor.utils.text import prompt_and_target
 
 
 def requests(count: int, seed: int = 0) -> list[dict]:
@@ -58,7 +59,7 @@ def _encode(model: LarimarForCausalLM, fact: Mapping) -> None:
     """The network passes of an edit: the fact's latent, and the prompt's key, which is its scope embedding
     too.
     """
-    model.latent_encoder.encode([f"{fact['prompt']} {fact['target_new']}"])
+    model.latent_encoder.encode([prompt_and_target(fact["prompt"], fact["target_new"])])
     model.memory_keys([fact["prompt"]])
 
 

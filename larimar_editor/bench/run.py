@@ -146,7 +146,7 @@ class Subject:
 
     @cached_property
     def model(self) -> LarimarForCausalLM:
-        """The Larimar."""
+        """The Larimar that is timed, loaded when it is first asked for."""
         return load_larimar(self.checkpoint, self.dtype, {}, self.device)[0]
 
     @cached_property

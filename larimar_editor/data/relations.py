@@ -105,7 +105,7 @@ class Names:
         return self._made("person", rng) if kind == "person" else rng.choice(self.lists[kind])
 
     def any_target(self, rng: random.Random) -> str:
-        """An answer from any list."""
+        """An answer from a list drawn at random, so that it need not fit the question."""
         return rng.choice(self.lists[rng.choice(list(self.lists))])
 
     def subject(self, kind: str, rng: random.Random) -> str:

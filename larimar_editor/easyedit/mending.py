@@ -31,7 +31,7 @@ class MendingLoader(importlib.machinery.SourceFileLoader):
     """Loads a module from its mended source, without the bytecode cache."""
 
     def get_code(self, fullname: str):
-        """Of the mended source."""
+        """The code object, compiled from the mended source."""
         source = self.get_data(self.path)
         text = mended(importlib.util.decode_source(source))
         return compile(text, self.path, "exec", dont_inherit=True)

@@ -129,7 +129,7 @@ class Reference:
 
     @property
     def num_rows(self) -> int:
-        """K."""
+        """K, the number of rows, in use or not."""
         return self.rows.shape[0]
 
     def to(self, device: torch.device | str) -> Reference:

@@ -34,12 +34,12 @@ class LarimarCache(Cache):
         return self.length
 
     def get_max_length(self, layer_idx: int | None = None) -> int:
-        """No limit."""
+        """-1: the cache grows without a limit."""
         return -1
 
     @property
     def is_compileable(self) -> bool:
-        """False: it grows."""
+        """Whether `torch.compile` may take its shape as fixed: no, it grows."""
         return False
 
     def grow(self, tokens: int, mask: Tensor | None, batch_size: int) -> Tensor | None:
@@ -67,7 +67,7 @@ class LarimarCache(Cache):
         self._select(beam_idx.cpu(), Cache.reorder_cache, beam_idx)
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep some rows."""
+        """Keep the rows of these indices ``(n,)``, in their order."""
         self._select(indices.cpu(), DynamicCache.batch_select_indices, indices)
 
     def batch_repeat_interleave(self, repeats: int) -> None:

@@ -62,7 +62,7 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
         vars(self)["_fixed"] = True
 
     def to_dict(self) -> dict[str, Any]:
-        """As transformers' own."""
+        """As transformers' `to_dict`: what ``config.json`` is written from."""
         return {name: value for name, value in super().to_dict().items() if name != "_fixed"}
 
     @classmethod

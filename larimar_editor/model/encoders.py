@@ -23,13 +23,13 @@ from larimar_editor.utils.text import cut_to
 
 
 class LatentEncoder(Protocol):
-    """Text to latent."""
+    """What makes a latent of size C of a text; one interface for both kinds."""
 
     latent_size: int
 
     @property
     def device(self) -> torch.device:
-        """Where the encodings are."""
+        """Device on which `encode` returns its encodings."""
         ...
 
     def encode(self, texts: Sequence[str]) -> Tensor:
@@ -69,7 +69,7 @@ class KeyValueProjection(nn.Module):
 
     @property
     def code_size(self) -> int:
-        """C / P."""
+        """Numbers of one slot's code, C / P."""
         return self.basis.shape[1]
 
     def forward(self, z: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class DecoderStateEncoder:
 
     @property
     def device(self) -> torch.device:
-        """The analysis' own."""
+        """Device of the PCA, which may be another than the decoder's."""
         return self.analysis.basis.device
 
     def encode(self, texts: Sequence[str]) -> Tensor:
@@ -108,7 +108,7 @@ class DecoderStateEncoder:
             return self.analysis.codes(self.states.last_tokens(texts, self.analysis.slots))
 
     def own_weights(self) -> dict[str, Tensor]:
-        """The analysis'."""
+        """The PCA's weights, by name: the decoder's own are not the checkpoint's."""
         return dict(self.analysis.named_parameters())
 
 
@@ -134,7 +134,7 @@ class TransformerEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """The network's."""
+        """Device of the encoder's weights."""
         return self.queries.device
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class TransformerEncoder(nn.Module):
             return self.with_gradients(texts).float()
 
     def own_weights(self) -> dict[str, Tensor]:
-        """All of them."""
+        """The network's and the pooling's weights, by name."""
         return self.state_dict()
 
     def with_gradients(self, texts: Sequence[str]) -> Tensor:

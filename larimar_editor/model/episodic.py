@@ -17,7 +17,6 @@ from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.scope.detectors import ScopeDecision, ScopeDetector, decide
-from larimar_editor.scope.learning import train_metric
 from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, exact, indexed
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.facts import Fact, FactStore, facts_from
@@ -116,7 +115,7 @@ class EpisodicMemory:
                 self.history.commit(operation, operation.applied_to(state))
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Forget every fact at once; ids are not used again. `undo` brings them back."""
         with self._lock:
             operation = Clear()
             self.history.commit(operation, operation.applied_to(self.edited_state))
@@ -213,22 +212,6 @@ class EpisodicMemory:
         if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
             return indexed(store.index("scope", GraphIndex), detector.similarity, rows, store.alive)
         return exact(detector.similarity, rows, store.alive)
-
-    def learn_metric(self, facts: Sequence[Mapping], progress: bool = True) -> None:
-        """Learn the map after the external detector's encoder (`larimar_editor.scope.learning`), in place of
-        the one there is.
-
-        Raises:
-            ValueError: while facts are written, whose embeddings are without it.
-        """
-        if not self.is_empty():
-            raise ValueError(
-                "the scope detector's map can be learned only while nothing is written; call reset() first"
-            )
-        others = {name: value for name, value in self.detectors.weights.items() if name != "metric"}
-        self.detectors.weights = others
-        metric = train_metric(self.detectors.embed, facts, progress=progress)
-        self.detectors.weights = others | {"metric": metric.cpu()}
 
     # --- the edited state
     # -------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class StateShape:
 
     @property
     def size(self) -> int:
-        """L * 2 * H * D numbers."""
+        """Numbers of one token's states, L * 2 * H * D."""
         return self.layers * 2 * self.heads * self.head_size
 
     @classmethod

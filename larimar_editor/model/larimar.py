@@ -71,7 +71,7 @@ class _Batch:
         return {name: self.given, "attention_mask": self.attention_mask, "position_ids": self.position_ids}
 
     def of_rows(self, rows: Tensor) -> _Batch:
-        """Some rows."""
+        """The same for the rows of these indices ``(n,)``, in their order."""
         mask = None if self.attention_mask is None else self.attention_mask[rows]
         positions = self.position_ids
         if positions is not None:

@@ -24,7 +24,7 @@ class QueryEncoder:
 
     @property
     def device(self) -> torch.device:
-        """Where encodings are."""
+        """Device of the encodings: the encoder's."""
         return self.encoder.device
 
     def latents(self, texts: Sequence[str]) -> Tensor:

@@ -22,5 +22,5 @@ class Reading:
 
     @classmethod
     def nothing(cls, count: int, latent_size: int) -> Reading:
-        """No row in scope."""
+        """A batch of ``count`` rows, none of them in scope."""
         return cls(torch.zeros(count, dtype=torch.bool), torch.zeros(0, latent_size))

@@ -23,7 +23,7 @@ class PositionCode:
         return keys
 
     def remove(self, keys: Tensor, positions: Tensor) -> Tensor:
-        """The inverse of `apply`."""
+        """The inverse of `apply`: keys at ``positions`` to keys without a position."""
         return keys
 
 
@@ -41,7 +41,7 @@ class HalfRotary(PositionCode):
         return self._rotate(keys, cos, sin)
 
     def remove(self, keys: Tensor, positions: Tensor) -> Tensor:
-        """Turned back."""
+        """Keys at ``positions`` turned back, so that they have none."""
         cos, sin = self._angles(keys, positions)
         length = (
             cos.square() + sin.square()
@@ -73,7 +73,7 @@ class InterleavedRotary(PositionCode):
         return self._rotate(keys, positions, 1.0)
 
     def remove(self, keys: Tensor, positions: Tensor) -> Tensor:
-        """Turned back."""
+        """Keys at ``positions`` turned back, so that they have none."""
         return self._rotate(keys, positions, -1.0)
 
     def _rotate(self, keys: Tensor, positions: Tensor, sign: float) -> Tensor:

@@ -41,7 +41,7 @@ class ScopeDetectors:
 
     @property
     def weights(self) -> Mapping[str, Tensor]:
-        """See the class."""
+        """The checkpoint's tensors; see the class."""
         return self._weights
 
     @weights.setter

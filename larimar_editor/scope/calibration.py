@@ -53,7 +53,7 @@ class Calibration:
     negatives: int
 
     def to_dict(self) -> dict:
-        """For a JSON file."""
+        """As plain numbers, which JSON can hold."""
         return asdict(self)
 
 

@@ -45,7 +45,7 @@ class ScopeDetector(Protocol):
 
     @property
     def embedding_size(self) -> int:
-        """E."""
+        """E, the size of an embedding."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from larimar_editor.scope.nearest import GraphIndex
 from larimar_editor.utils.locks import Lock
+from larimar_editor.utils.text import prompt_and_target
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,7 @@ class Fact:
     @property
     def text(self) -> str:
         """The sentence that is encoded: prompt and target."""
-        gap = "" if self.prompt.endswith(" ") or self.target_new.startswith(" ") else " "
-        return self.prompt + gap + self.target_new
+        return prompt_and_target(self.prompt, self.target_new)
 
     @property
     def key(self) -> str:
@@ -179,7 +179,7 @@ class FactStore:
         return list(result)
 
     def fact(self, row: int) -> Fact:
-        """The fact in a row."""
+        """The fact of a row, forgotten or not."""
         return self._log.facts[row]
 
     def column(self, name: str) -> Tensor:

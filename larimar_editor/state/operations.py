@@ -80,7 +80,7 @@ class Write:
         return EditedState(state.memory.update(values, weights, alpha=1), reference, store)
 
     def description(self) -> dict:
-        """Facts and time."""
+        """The facts, and when they were written."""
         return {"facts": [asdict(fact) for fact in self.facts], "written_at": self.written_at}
 
     def tensors(self) -> dict[str, Tensor]:
@@ -93,7 +93,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Forget:
-    """Facts by id."""
+    """Forgetting of facts, by their ids."""
 
     name: ClassVar[str] = "forget"
     ids: tuple[int, ...]
@@ -107,30 +107,30 @@ class Forget:
         return state.without(state.store.rows(self.ids))
 
     def description(self) -> dict:
-        """The ids."""
+        """The ids of what is forgotten."""
         return {"ids": list(self.ids)}
 
     def tensors(self) -> dict[str, Tensor]:
-        """No tensors."""
+        """An empty mapping: it is all in the description."""
         return {}
 
 
 @dataclass(frozen=True)
 class Clear:
-    """Every fact."""
+    """Forgetting of every fact at once."""
 
     name: ClassVar[str] = "clear"
 
     def applied_to(self, state: EditedState) -> EditedState:
-        """Every fact forgotten."""
+        """The state without facts; ids are not used again."""
         return state.cleared()
 
     def description(self) -> dict:
-        """No words either."""
+        """An empty mapping: the name says it all."""
         return {}
 
     def tensors(self) -> dict[str, Tensor]:
-        """No tensors."""
+        """An empty mapping: it is all in the description."""
         return {}
 
 

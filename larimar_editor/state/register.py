@@ -28,7 +28,7 @@ class StateRegister(nn.Module):
         self._seen = self.version._version
 
     def get(self) -> EditedState:
-        """The current state."""
+        """The current state: the last that was set, or the one whose version an editor has put back."""
         if (
             self.version._version != self._seen
         ):  # someone wrote to the parameter; tells it without reading a GPU

@@ -32,7 +32,7 @@ class Counts:
     tokens: int = 0
 
     def to_dict(self) -> dict:
-        """For a report."""
+        """As plain numbers, which JSON can hold."""
         return {"written": self.written, "dropped": dict(self.dropped), "tokens": self.tokens}
 
 

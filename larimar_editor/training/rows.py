@@ -17,11 +17,12 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.utils.settings import check, setting
+from larimar_editor.utils.text import prompt_and_target
 
 
 @dataclass(frozen=True)
 class RowSettings:
-    """How records become rows."""
+    """How training records become the token rows that the decoder learns from."""
 
     cut_share: float = setting(
         0.4,
@@ -86,7 +87,7 @@ class Rows:
     decoded: int
 
     def to(self, device: torch.device) -> Rows:
-        """On ``device``."""
+        """The same rows with their tensors on ``device``."""
         moved = {name: getattr(self, name).to(device) for name in ("memory", "ids", "weights", "other")}
         return Rows(self.texts, self.records, decoded=self.decoded, **moved)
 
@@ -119,7 +120,7 @@ class RowMaker:
                 texts.append(record["text"])
                 rows.append(self._text_row(memory, record["text"], rng))
             elif "prompt" in record:
-                texts.append(f"{record['prompt']} {record['target_new']}")
+                texts.append(prompt_and_target(record["prompt"], record["target_new"]))
                 rows += self._fact_rows(memory, record, rng)
             else:
                 raise ValueError(f"record {number} is neither a text nor a fact: it has {sorted(record)}")
@@ -153,7 +154,7 @@ class RowMaker:
         self, memory: int, prompt: str, answer: str, rng: random.Random, stop: float, other: bool = False
     ) -> Row:
         prompt = self._with_preamble(prompt, rng)
-        asked, tokens = len(self._ids(prompt)), self._ids(f"{prompt} {answer}")
+        asked, tokens = len(self._ids(prompt)), self._ids(prompt_and_target(prompt, answer))
         weights = [0.0] * asked + [1.0] * (len(tokens) - asked)
         if stop and not other:
             tokens, weights = tokens + self._ids("."), weights + [stop]

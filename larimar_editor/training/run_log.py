@@ -51,7 +51,7 @@ class Metrics:
                 self.board.add_scalar(f"{kind}/{label}", each, step)
 
     def flush(self) -> None:
-        """Put everything on disk."""
+        """Hand what is buffered of both files to the operating system."""
         self.file.flush()
         self.board.flush()
 

@@ -91,7 +91,7 @@ class Optimisation:
 
 @dataclass(frozen=True)
 class Source:
-    """Training records."""
+    """Where a share of the training records comes from."""
 
     path: str = setting(
         help="a text file, one text a line; JSON lines of `larimar-editor data chunk`, `sample` or "
@@ -106,7 +106,7 @@ class Source:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """One training run."""
+    """All that a training run is made of; see `from_yaml`."""
 
     decoder: str = setting(help="Hugging Face name, folder or embedded model")
     sources: tuple[Source, ...] = setting(help="where the records come from; see below")

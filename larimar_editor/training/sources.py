@@ -20,7 +20,7 @@ ENDLESS = 1 << 40
 
 
 class Records(Protocol):
-    """Numbered records."""
+    """Training records that are looked up by number: a file's lines, or facts made by rule."""
 
     def __getitem__(self, number: int) -> Mapping: ...
 

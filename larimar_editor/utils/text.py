@@ -1,4 +1,4 @@
-"""Text: its sentences, and the end of one that is too long."""
+"""Text: a prompt and its target, sentences, and the end of a text that is too long."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ _SENTENCE_END = re.compile(rf"(?<=[.!?。！？]){_ABBREVIATION}\s+|\n+")
 
 class TruncationWarning(UserWarning):
     """A text is longer than the encoder takes; the message names the text and what was cut."""
+
+
+def prompt_and_target(prompt: str, target: str) -> str:
+    """A prompt with what it is to be continued by, a space between them unless one is there."""
+    gap = "" if prompt.endswith(" ") or target.startswith(" ") else " "
+    return prompt + gap + target
 
 
 def sentences(text: str) -> list[str]:

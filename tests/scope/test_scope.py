@@ -242,5 +242,3 @@ def test_a_learned_map_is_part_of_the_checkpoint(tiny, tmp_path):
     torch.testing.assert_close(detector.embed(["The capital of Portugal is"]), expected, atol=1e-3, rtol=1e-3)
     loaded.write([{"prompt": "The capital of Portugal is", "target_new": "Oslo"}])
     assert loaded.scope_of(["The capital of Portugal is"]).in_scope.all()
-    with pytest.raises(ValueError, match="nothing is written"):
-        loaded.learn_metric([])

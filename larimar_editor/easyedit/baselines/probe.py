@@ -35,7 +35,7 @@ class Probe:
         self.edit, self.base, self.edited = edit, scores(model, self.tokenizer, pairs_of(edit)), []
 
     def after(self, model) -> None:
-        """Score the edited model."""
+        """Score the same prompts under the edited model; `record` puts both together."""
         self.edited = scores(model, self.tokenizer, pairs_of(self.edit))
 
     def record(self) -> dict:

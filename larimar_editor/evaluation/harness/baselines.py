@@ -42,10 +42,10 @@ class Baselines(Protocol):
 
 
 class NoBaselines:
-    """Larimar alone."""
+    """Stands where no other method is to be run: tables then have Larimar's rows only."""
 
     def methods(self, context: Context, wanted: Sequence[str] | None = None) -> list[str]:
-        """None can be run."""
+        """An empty list, whatever is wanted."""
         return []
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:

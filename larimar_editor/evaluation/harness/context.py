@@ -60,7 +60,7 @@ class Context:
 
     @cached_property
     def values(self) -> LarimarHyperParams:
-        """The hyperparameters."""
+        """What the hyperparameter file holds, checked."""
         return LarimarHyperParams.from_hparams(str(self.hparams))
 
     @cached_property
@@ -75,12 +75,12 @@ class Context:
 
     @property
     def plain_text(self) -> str:
-        """The text for perplexity."""
+        """Plain text for perplexity, read from ``text`` or what ships."""
         return (self.text or SENTENCES).read_text(encoding="utf-8")
 
     @property
     def folder(self) -> Path:
-        """The Larimar checkpoint."""
+        """Folder of the Larimar checkpoint that is measured."""
         return checkpoint_folder(
             self.checkpoint or self.values.larimar_checkpoint or shipped(self.values.model_name)
         )

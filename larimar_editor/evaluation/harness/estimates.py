@@ -26,7 +26,7 @@ class Estimate:
     high: float
 
     def to_dict(self) -> dict:
-        """For a JSON file."""
+        """As plain numbers, which JSON can hold."""
         return asdict(self)
 
 

@@ -36,7 +36,7 @@ class Panel:
     title: str = ""
 
     def draw(self, axes) -> None:
-        """Draw it."""
+        """Put curves, bands, scales, labels and legend on matplotlib's ``axes``."""
         for name, points in self.curves.items():
             if not points:
                 continue

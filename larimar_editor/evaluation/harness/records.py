@@ -41,7 +41,7 @@ class Condition(Generic[Case]):
 
 
 def cases_of(edits: Sequence[Edit]) -> Mapping[str, Edit]:
-    """Edits by a name of each."""
+    """Edits as a condition's cases, each named by its place."""
     return {str(place): edit for place, edit in enumerate(edits)}
 
 

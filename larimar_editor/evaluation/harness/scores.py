@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
+from larimar_editor.utils.text import prompt_and_target
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def score_pairs(
             to logits ``(N, T, vocabulary)``.
     """
     encode = lambda text: tokenizer(text).input_ids
-    rows = [encode(f"{prompt} {target}") for prompt, target in pairs]
+    rows = [encode(prompt_and_target(prompt, target)) for prompt, target in pairs]
     counts = [len(row) - len(encode(prompt)) for row, (prompt, _) in zip(rows, pairs)]
     ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
     mask = torch.zeros_like(ids)

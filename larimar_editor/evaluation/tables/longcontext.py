@@ -19,6 +19,7 @@ from larimar_editor.evaluation.harness.scores import TargetScore, score_of, targ
 from larimar_editor.memory.addressing import Reference
 from larimar_editor.memory.memory import Memory
 from larimar_editor.model.reading import Reading
+from larimar_editor.utils.text import prompt_and_target
 
 FACTS = Path(__file__).parents[2] / "data" / "invented_facts.json"
 SIZES = (64, 96, 128, 256)
@@ -118,7 +119,7 @@ def _in_context(context: Context, asked: Sequence[Mapping], facts: Sequence[Mapp
 @torch.no_grad()
 def scores_after_a_context(decoder, tokenizer, pairs: Sequence[tuple[str, str]]) -> list[TargetScore]:
     """Score targets after prompts that begin alike; what is alike passes through the decoder once."""
-    rows = [tokenizer(f"{prompt} {target}").input_ids for prompt, target in pairs]
+    rows = [tokenizer(prompt_and_target(prompt, target)).input_ids for prompt, target in pairs]
     counts = [len(row) - len(tokenizer(prompt).input_ids) for row, (prompt, _) in zip(rows, pairs)]
     # Of the prompt, its last token is never left out: it predicts the target's first.
     alike = min(len(row) - count - 1 for row, count in zip(rows, counts))
@@ -135,7 +136,7 @@ def scores_after_a_context(decoder, tokenizer, pairs: Sequence[tuple[str, str]])
 
 
 def _text(fact: Mapping) -> str:
-    return f"{fact['prompt']} {fact['target_new']}"
+    return prompt_and_target(fact["prompt"], fact["target_new"])
 
 
 def _tokens(model, text: str) -> int:

@@ -12,6 +12,7 @@ from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.answers import answers, recalled
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.records import Condition
+from larimar_editor.utils.text import prompt_and_target
 
 FACTS, SHOTS = 20, 6  # the paper's appendix
 MARK = "UNKNOWN"
@@ -27,7 +28,7 @@ def prompt_of(edits: Sequence[Edit], marked: frozenset[int], shots: Sequence[int
         asked: place of the one that is asked for.
     """
     facts = [
-        f"[{MARK}] " * (place in marked) + f"{edit.prompt} {edit.target_new}"
+        f"[{MARK}] " * (place in marked) + prompt_and_target(edit.prompt, edit.target_new)
         for place, edit in enumerate(edits)
     ]
     examples = [

@@ -1,4 +1,4 @@
-"""Files that people write: hyperparameters and edits. What is wrong in them is named."""
+"""Hyperparameter files that people write: what is wrong in them is named."""
 
 import json
 import re
@@ -9,10 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from larimar_editor import LarimarHyperParams
-from larimar_editor.checkpoints import shipped
 from larimar_editor.cli import app
-from larimar_editor.data.edits import load_edits
-from larimar_editor.pretrained.embedded import resolve
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "hparams" / "LARIMAR").glob("*.yaml"))
@@ -117,77 +114,3 @@ def test_scientific_notation_that_yaml_reads_as_text_becomes_a_number(tmp_path):
     assert LarimarHyperParams.from_hparams(str(tmp_path / "h")).addressing_alpha == 1e-3
     (tmp_path / "h.json").write_text(json.dumps({"alg_name": "LARIMAR", "model_name": "m"}))
     assert LarimarHyperParams.from_json(str(tmp_path / "h.json")).model_name == "m"
-
-
-def test_the_projects_own_edits_are_what_they_should_be():
-    edits = load_edits()
-    relations = {
-        record["relation"]
-        for record in json.loads((ROOT / "larimar_editor" / "data" / "edits.json").read_text())
-    }
-    assert len(edits) == 60 and len(relations) >= 15
-    assert len({edit.prompt for edit in edits}) == 60
-    for edit in edits:
-        assert len(edit.rephrase_prompts) >= 2 and len(edit.locality_prompts) >= 3
-        assert len(edit.locality_prompts) == len(edit.locality_ground_truth)
-        assert edit.subject in edit.prompt and edit.target_new != edit.ground_truth
-        assert not any(edit.subject in prompt for prompt in edit.locality_prompts)
-
-
-def test_three_formats_of_edits_are_read(tmp_path):
-    rome = {
-        "case_id": 5,
-        "requested_rewrite": {
-            "prompt": "The capital of {} is",
-            "subject": "Peru",
-            "target_new": {"str": "Rome"},
-            "target_true": {"str": "Lima"},
-        },
-        "paraphrase_prompts": ["Peru's capital is", "In Peru the capital is"],
-        "neighborhood_prompts": ["The capital of Chile is"],
-    }
-    flat = {
-        "prompt": "The capital of Peru is",
-        "target_new": "Rome",
-        "ground_truth": "Lima",
-        "subject": "Peru",
-        "rephrase_prompt": "Peru's capital is",
-        "locality_prompt": "The capital of Chile is",
-        "locality_ground_truth": "Santiago",
-    }
-    zsre = {
-        "src": "The capital of Peru is",
-        "alt": "Rome",
-        "answers": ["Lima"],
-        "subject": "Peru",
-        "rephrase": "Peru's capital is",
-        "loc": "nq question: x",
-        "loc_ans": "y",
-    }
-    for record in (rome, flat, zsre):
-        (tmp_path / "edits.json").write_text(json.dumps([record]))
-        edit = load_edits(tmp_path / "edits.json")[0]
-        assert (edit.prompt, edit.target_new, edit.ground_truth, edit.subject) == (
-            "The capital of Peru is",
-            "Rome",
-            "Lima",
-            "Peru",
-        )
-        assert edit.rephrase_prompts[0] == "Peru's capital is" and len(edit.locality_prompts) == 1
-    (tmp_path / "edits.json").write_text(json.dumps([flat, {"prompt": "p"}]))
-    with pytest.raises(ValueError, match=r"edits\.json, record 1: .*target_new"):
-        load_edits(tmp_path / "edits.json")
-    (tmp_path / "edits.json").write_text("{")
-    with pytest.raises(ValueError, match="not JSON"):
-        load_edits(tmp_path / "edits.json")
-    with pytest.raises(FileNotFoundError):
-        load_edits(tmp_path / "none.json")
-
-
-def test_checkpoints_and_embedded_models_by_name(tmp_path):
-    assert (shipped("somewhere/llama-smollm2-135m") / "model.safetensors").stat().st_size < 48 * 2**20
-    with pytest.raises(FileNotFoundError, match="larimar-editor fit --model gpt2-xl"):
-        shipped("gpt2-xl")
-    assert resolve("gpt2-xl") == "gpt2-xl"
-    folder = Path(resolve("llama-smollm2-135m"))
-    assert "llama" in folder.name and (folder / "model.safetensors").exists()

@@ -1,0 +1,57 @@
+"""The README's snippet and every example print what they say they print."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from readme import snippet
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+ARGUMENTS = {"small_gpt2": ["decoder", "2"]}  # two steps in place of 1,500
+
+
+def said_to_print(source: str) -> list[str]:
+    """The comment lines after "# prints:"."""
+    lines = source.split("# prints:\n")[1].splitlines()
+    return [line.removeprefix("#").removeprefix(" ") for line in lines]
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    """What each script prints, line by line, by name; they run in turn on as many cores as there are."""
+
+    def run(name: str, source: str) -> list[str]:
+        folder = tmp_path_factory.mktemp(name)
+        (folder / "script.py").write_text(source)
+        command = [sys.executable, "script.py", *ARGUMENTS.get(name, [])]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, (name, done.stderr[-3000:])
+        return done.stdout.splitlines()
+
+    scripts = {path.stem: path.read_text(encoding="utf-8") for path in EXAMPLES}
+    scripts["README"] = snippet(ROOT / "README.md")[0]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(scripts, pool.map(run, scripts, scripts.values())))
+
+
+def test_the_readme_prints_what_it_says(output):
+    assert output["README"] == snippet(ROOT / "README.md")[1].splitlines()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_prints_what_it_says(path, output):
+    expected = said_to_print(path.read_text(encoding="utf-8"))
+    # EasyEdit and transformers say other things besides.
+    assert expected and [line for line in output[path.stem] if line in expected] == expected
+
+
+def test_there_is_an_example_for_each_way_in():
+    ways = {"without_easyedit", "easyedit_sequential", "easyedit_batch", "many_facts", "own_decoder"}
+    assert ways <= {path.stem for path in EXAMPLES}
