@@ -21,7 +21,7 @@ def test_sentences_are_cut_counted_and_written(tokenizer, tmp_path):
     corpus.write_chunks(chunks, tmp_path / "out.jsonl", counts, progress=False)
     kept = [json.loads(line)["text"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert kept == ["The old sailor found a green boat.", "A clever fox lost the bridge."]
-    assert counts.to_dict()["dropped"] == {"too short": 1, "too long": 1} and counts.kept == 2
+    assert counts.to_dict()["dropped"] == {"too short": 1, "too long": 1} and counts.written == 2
     assert counts.tokens == sum(len(tokenizer(each).input_ids) for each in kept)
     assert [record["text"] for record in map(LineFile(tmp_path / "out.jsonl").__getitem__, range(2))] == kept
 
