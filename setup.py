@@ -2,8 +2,17 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-# What `eval` and `compare` need; training draws its curves with the same.
-MEASURING = ["accelerate", "jinja2", "matplotlib", "pandas", "scikit-learn", "scipy", "tabulate"]
+# What `train`, `eval`, `compare` and `bench` need: they share records, tables and curves.
+MEASURING = [
+    "accelerate",
+    "jinja2",
+    "matplotlib",
+    "pandas",
+    "scikit-learn",
+    "scipy",
+    "tabulate",
+    "tensorboard",
+]
 
 setup(
     name="larimar_editor",
@@ -19,6 +28,7 @@ setup(
     package_data={
         "larimar_editor": ["checkpoints/*/*", "evaluation/tables/*.yaml"],
         "larimar_editor.data": ["*.json", "*.txt", "*.yaml", "*.md"],
+        "larimar_editor.data.questions": ["*.json", "*.yaml"],
         "larimar_editor.hparams_files": ["*/*.yaml"],
     },
     install_requires=[
@@ -50,7 +60,7 @@ setup(
             "rouge",
             "importlib-metadata",
         ],
-        "train": [*MEASURING, "tensorboard"],
+        "train": MEASURING,
         "eval": MEASURING,
         # For a browser demo.
         "demo": ["gradio"],

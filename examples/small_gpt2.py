@@ -60,7 +60,7 @@ arguments = TrainingArguments(
 Trainer(model, arguments, train_dataset=texts, data_collator=padded).train()
 model.save_pretrained(out)
 tokenizer.save_pretrained(out)
-print(f"a GPT-2 of {config.n_layer} layers, vocabulary {config.vocab_size}, in {out}")
+print(f"a GPT-2 of {config.n_layer} layers, vocabulary {config.vocab_size}")
 
 # prints:
-# a GPT-2 of 6 layers, vocabulary 4096, in decoder
+# a GPT-2 of 6 layers, vocabulary 4096

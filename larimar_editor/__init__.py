@@ -1,9 +1,8 @@
 """Larimar: episodic memory for knowledge editing, as a method of EasyEdit.
 
 Importing this package costs next to nothing: what it offers is loaded when it is first used. From then on
-``import
-easyeditor`` works, with ``alg_name: "LARIMAR"`` among its methods, and transformers' ``AutoConfig`` and
-``AutoModelForCausalLM`` know Larimar's checkpoints.
+``import easyeditor`` works, with ``alg_name: "LARIMAR"`` among its methods, and transformers' ``AutoConfig``
+and ``AutoModelForCausalLM`` know Larimar's checkpoints.
 """
 
 from __future__ import annotations
@@ -49,7 +48,12 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:  # a room, as when everything was imported at once
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
     return value
 

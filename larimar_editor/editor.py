@@ -89,7 +89,9 @@ class LarimarRewriteExecutor:
             ValueError: bad requests, or other settings than those that the written facts were written with.
             Whatever is raised, by whichever step, the model is as it was.
         """
-        with unchanged_on_failure(model) if _larimar_of(model) is None else nullcontext():
+        known = _larimar_of(model)
+        is_new = known is None or (known is not model and bool(_other_settings(known, hparams)))
+        with unchanged_on_failure(model) if is_new else nullcontext():
             edited = self.init_model(model, tok, hparams)
             if copy:
                 edited = copying.deepcopy(edited)

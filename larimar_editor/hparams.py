@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import yaml
 
-from larimar_editor.checkpoints import shipped
+from larimar_editor.checkpoints import CHECKPOINTS, shipped
 from larimar_editor.model.settings import FIT_KEY_GAIN, FIT_VALUE_GAIN, LarimarSettings
 from larimar_editor.utils.settings import build, check, described, setting
 
@@ -66,12 +66,14 @@ class LarimarHyperParams(_Overrides):
     use_chat_template: bool | None = setting(
         None, "EasyEdit's: put the decoder's chat template around a prompt"
     )
-    seed: int | None = setting(None, "EasyEdit's")
-    results_dir: str | None = setting(None, "EasyEdit's")
-    save_path: str | None = setting(None, "EasyEdit's")
+    seed: int | None = setting(None, "EasyEdit's: random seed of a script of EasyEdit's")
+    results_dir: str | None = setting(None, "EasyEdit's: folder for what a script of EasyEdit's writes")
+    save_path: str | None = setting(
+        None, "EasyEdit's: where EasyEdit saves an edited model of a method that can be"
+    )
     quantization_bit: int | None = setting(None, "EasyEdit's: load the decoder in so many bits")
-    double_quant: bool | None = setting(None, "EasyEdit's")
-    quant_type: str | None = setting(None, "EasyEdit's")
+    double_quant: bool | None = setting(None, "EasyEdit's: quantise the quantisation's own numbers, too")
+    quant_type: str | None = setting(None, "EasyEdit's: nf4 or fp4, of 4 bits")
     scope_sees_target: bool = setting(
         False, "show the detector prompt and candidate answer, as published numbers did; not a fair test"
     )
@@ -142,11 +144,12 @@ class LarimarHyperParams(_Overrides):
         return "\n".join([f"# {title}", "", *own, "", *changed]) + "\n"
 
     def _of_checkpoint(self) -> dict[str, Any]:
+        given = self.larimar_checkpoint
         try:
-            folder = shipped(self.model_name)
+            folder = shipped(self.model_name) if given is None else CHECKPOINTS.get(given, Path(given))
+            values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {"key_gain": FIT_KEY_GAIN, "value_gain": FIT_VALUE_GAIN}
-        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         return {each.name: values[each.name] for each in _EDITABLE if each.name in values}
 
 
@@ -155,7 +158,7 @@ def find_hparams(name_or_path: str | Path) -> Path:
     left out.
 
     Raises:
-        FileNotFoundError: neither; the message names those of its method that ship.
+        FileNotFoundError: neither; the message names Larimar's that ship.
     """
     given = Path(name_or_path)
     if given.suffix not in (".yaml", ".yml"):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from conftest import FACTS, make_tiny, sentence_encoder, tiny_llama
 
+import larimar_editor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, LarimarRewriteExecutor
 
 
@@ -74,6 +75,11 @@ def test_what_acts_at_once_can_be_changed_and_nothing_else(edit, tokenizer):
     assert model.scope_of([prompt]).in_scope.all()
     model.config.scope_threshold = 1.5
     assert not model.scope_of([prompt]).in_scope.any() and not model.read([prompt]).in_scope.any()
+    ids = tokenizer(prompt, return_tensors="pt").input_ids
+    outside, model.config.scope_threshold = model(ids).logits, 0.5
+    inside = model(ids).logits
+    model.config.scope_threshold = 1.5
+    assert not torch.equal(inside, outside) and torch.equal(model(ids).logits, outside), "the same call again"
     model.config.scope = "none"
     assert model.read(["Water boils"]).in_scope.all()
     with pytest.raises(ValueError, match="scope: none"):
@@ -83,8 +89,9 @@ def test_what_acts_at_once_can_be_changed_and_nothing_else(edit, tokenizer):
         "bias": torch.tensor([5.0]),
     }
     model.config.scope = "internal"
-    with pytest.raises(ValueError, match="written for another scope detector"):
-        model.read([prompt])
+    for use in (lambda: model.read([prompt]), lambda: model.write(FACTS[1:2])):
+        with pytest.raises(ValueError, match="written for another scope detector"):
+            use()
     for name, value in (("memory_rows", 3), ("key_gain", 3.0), ("addressing", "pseudoinverse")):
         with pytest.raises(AttributeError, match=f"{name} is fixed"):
             setattr(model.config, name, value)
@@ -151,6 +158,27 @@ def test_weights_are_saved_as_they_are_and_whole_or_not_at_all(tiny, tmp_path, m
     assert {path.name for path in (tmp_path / "made").iterdir()} == {"config.json", "model.safetensors"}
     tiny.save_pretrained(tmp_path / "nowhere", is_main_process=False)
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_bad_request_under_other_settings_leaves_the_decoder_its_larimar(edit, tokenizer):
+    decoder = tiny_llama(len(tokenizer))
+    model = edit(decoder)
+    model.reset()
+    with pytest.raises(ValueError, match="target_new"):
+        edit(decoder, {"prompt": "A is", "target_new": ""}, memory_rows=3)
+    assert edit(decoder, FACTS[0]) is model
+
+
+def test_a_setting_that_is_none_is_refused(edit, checkpoint, tokenizer):
+    known = {"decoder": tiny_llama(len(tokenizer)), "tokenizer": tokenizer}
+    with pytest.raises(ValueError, match="no setting is called scope_treshold"):
+        LarimarForCausalLM.from_pretrained(checkpoint, scope_treshold=0.9, **known)
+
+
+def test_rooms_are_attributes_of_the_package_as_they_were():
+    assert larimar_editor.checkpoints.shipped("llama-smollm2-135m").name == "smollm2-135m"
+    with pytest.raises(AttributeError, match="no attribute 'nowhere'"):
+        _ = larimar_editor.nowhere
 
 
 def test_a_checkpoint_that_ships_is_found_by_its_name(decoder, tokenizer, tmp_path, monkeypatch):

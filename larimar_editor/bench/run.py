@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -157,8 +157,9 @@ class Subject:
     def training_speed(self) -> dict:
         """See `larimar_editor.bench.training`."""
         assert self.training is not None, "checked by the command"
+        settings = replace(TrainingSettings.from_yaml(self.training), cache_latents=False)
         run = open_run(
-            TrainingSettings.from_yaml(self.training),
+            settings,
             self.out,
             "cpu" if self.device == "cpu" else "auto",
             self.dtype,
@@ -212,9 +213,14 @@ _MEASURES: dict[str, Callable[[Subject, Sizes], Any]] = {
 
 
 def _environment(subject: Subject) -> dict:
-    return {"checkpoint": str(subject.checkpoint or "shipped"), "dtype": subject.dtype} | environment(
-        subject.device
-    )
+    model = vars(subject).get("model")  # not loaded where only training is timed
+    of_model = {}
+    if model is not None:
+        config = model.config
+        of_model = {"decoder": config.base_model_name_or_path, "memory_rows": config.memory_rows}
+        of_model["dtype"] = str(model.dtype)
+    given = {"checkpoint": str(subject.checkpoint or "shipped"), "dtype": subject.dtype}
+    return given | of_model | environment(subject.device)
 
 
 def write(report: Mapping, out: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -14,6 +13,7 @@ from torch.nn import functional as F
 from larimar_editor.model.reading import Reading
 from larimar_editor.training.loop import Run, optimiser_of
 from larimar_editor.training.rows import Rows
+from larimar_editor.utils.device import timed_call
 
 
 def plain_loss(run: Run, rows: Rows) -> Tensor:
@@ -56,10 +56,12 @@ def measure(run: Run, steps: int = 8) -> dict:
     for step in range(steps + 1):
         rows = next(run.rows(step))
         decoder.set_attn_implementation("sdpa")
-        rates["plain"].append(_rate(run, rows, optimiser, lambda rows: plain_loss(run, rows)))
+        rates["plain"].append(_tokens_per_second(run, rows, optimiser, lambda rows: plain_loss(run, rows)))
         decoder.set_attn_implementation(attention)
         generator = torch.Generator(run.accelerator.device).manual_seed(step)
-        rates["training"].append(_rate(run, rows, optimiser, partial(_training_loss, run, generator)))
+        rates["training"].append(
+            _tokens_per_second(run, rows, optimiser, partial(_training_loss, run, generator))
+        )
     plain, training = (statistics.median(values[1:]) for values in rates.values())
     return {
         "plain_tokens_per_second": round(plain, 1),
@@ -72,11 +74,16 @@ def _training_loss(run: Run, generator: torch.Generator, rows: Rows) -> Tensor:
     return run.objective(rows, 0.0, generator).total
 
 
-def _rate(run: Run, rows: Rows, optimiser: torch.optim.Optimizer, loss: Callable[[Rows], Tensor]) -> float:
-    began = time.perf_counter()
-    with run.autocast():
-        value = loss(rows)
-    value.backward()
-    optimiser.step()
-    optimiser.zero_grad()
-    return rows.decoded / (time.perf_counter() - began)
+def _tokens_per_second(
+    run: Run, rows: Rows, optimiser: torch.optim.Optimizer, loss: Callable[[Rows], Tensor]
+) -> float:
+    """Tokens that one training step decodes a second."""
+
+    def step() -> None:
+        with run.autocast():
+            value = loss(rows)
+        value.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+    return rows.decoded / timed_call(step)[1]

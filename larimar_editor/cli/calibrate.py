@@ -44,24 +44,25 @@ def calibrate(
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the made-up facts.")] = 0,
 ) -> None:
-    """Find the scope detector's threshold: prints equal-error rate and F1 on rephrasings and locality
-    prompts.
+    """Find the scope detector's threshold, with its equal-error rate and F1.
 
     The internal detector is trained first, on all relations but every third, and measured on the others. The
     external detector's sentence encoder stays as it is; --train learns a linear map after it, from facts made
     by rule. Without --data the threshold then comes from such facts too: a map learned from three quarters of
     the relations is tried on the other quarter, whose locality prompts are the same question about the most
-    similar names. Other questions about the fact's
-    own subject are counted besides: the detector tells them from rephrasings badly.
+    similar names. Other questions about the fact's own subject are counted besides: the detector tells them
+    from rephrasings badly.
     """
     if 0 < train < 80:
         raise typer.BadParameter(f"--train needs at least 80 facts to learn from and to try, got {train}")
+    if detector == "internal" and (train or false_accepts is not None):
+        raise typer.BadParameter("--train and --false-accepts are of the external detector")
     if write and checkpoint is None:
         raise typer.BadParameter("--write needs --checkpoint, the folder to change; --out writes another one")
     target = Path(checkpoint) if write and checkpoint is not None and out is None else out
     if target is not None and target.resolve() in {folder.resolve() for folder in CHECKPOINTS.values()}:
         raise typer.BadParameter(f"{target} ships with larimar_editor; choose another --out")
-    if write and checkpoint in CHECKPOINTS:
+    if write and out is None and checkpoint in CHECKPOINTS:
         raise typer.BadParameter(f"{checkpoint} ships with larimar_editor; --out FOLDER writes another one")
     from larimar_editor.data.edits import load_edits
     from larimar_editor.model.checkpoint import stored_dtype

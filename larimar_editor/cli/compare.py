@@ -43,24 +43,19 @@ def compare(
     from larimar_editor.easyedit.finding import find_easyedit
     from larimar_editor.evaluation.harness.context import Context
     from larimar_editor.evaluation.tables import find
-    from larimar_editor.hparams import LarimarHyperParams, find_hparams
+    from larimar_editor.hparams import find_hparams
 
     source = find_easyedit()
-    typer.echo(
-        f"EasyEdit: {'release of 2023' if source.release_2023 else 'main branch'} ({source.found_by}), "
-        f"{source.package}"
-    )
-    file = find_hparams(Path("LARIMAR") / model if hparams is None else hparams / "LARIMAR" / model)
+    typer.echo(f"EasyEdit: {source.version} ({source.found_by}), {source.package}")
+    file = find_hparams(Path("LARIMAR") / model) if hparams is None else hparams / "LARIMAR" / f"{model}.yaml"
     chosen = None if methods is None else [name.strip() for name in methods.split(",")]
-    device = str(LarimarHyperParams.from_hparams(file).device) if device is None else device
     context = Context(
         file,
         counterfact=data,
         out=out,
         limit=edits,
         baseline_cases=edits,
-        device=f"cuda:{device}" if device.isdigit() else device,
-        baselines=EasyEditBaselines(chosen, log=typer.echo),
+        baselines=EasyEditBaselines(chosen, device, typer.echo),
     )
     summary = find("compare").run(context, out)
     if not summary["rows"]:

@@ -110,6 +110,68 @@ def rephrase(
     )
 
 
+@app.command()
+def questions(
+    count: Annotated[int, typer.Option(help="Facts to make.", min=1)] = 10_000,
+    out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("questions.jsonl"),
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Of the quarter of the kinds that nothing is trained on.")
+    ] = False,
+    exclude: Annotated[
+        Optional[list[Path]], typer.Option(help="Edits whose wordings must not occur; may be given again.")
+    ] = None,
+    seed: Annotated[int, typer.Option()] = 0,
+) -> None:
+    """Make up facts with all that a detector of questions has to tell apart: rewordings, other questions
+    about the subject, other and like-named subjects, inverses, negations, two hops; the same for the same
+    seed.
+    """
+    from larimar_editor.data.edits import load_edits
+    from larimar_editor.data.questions.facts import AskedFacts
+    from larimar_editor.data.questions.kinds import read_kinds, without_wordings_of
+
+    edits = [edit for path in exclude or () for edit in load_edits(path)]
+    kinds, dropped = without_wordings_of(read_kinds(), edits)
+    chosen = [kind for kind in kinds if kind.is_held_out == held_out]
+    facts = AskedFacts(chosen, seed=seed)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("w", encoding="utf-8") as file:
+        for fact in map(facts.__getitem__, range(count)):
+            file.write(json.dumps(fact, ensure_ascii=False) + "\n")
+    wordings = sum(len(kind.wordings) for kind in chosen)
+    report = {
+        "out": str(out),
+        "facts": count,
+        "kinds": len(chosen),
+        "wordings": wordings,
+        "left_out": dropped,
+    }
+    typer.echo(json.dumps(report))
+
+
+@app.command()
+def simplequestions(
+    file: Annotated[Path, typer.Argument(help="train.txt or valid.txt of SimpleQuestions on Wikidata.")],
+    out: Annotated[Path, typer.Option(help="JSON to write.")] = Path("simplequestions.json"),
+    fewest: Annotated[int, typer.Option(help="Wordings that a property must have.", min=1)] = 20,
+    exclude: Annotated[
+        Optional[list[Path]], typer.Option(help="Edits whose wordings must not occur; may be given again.")
+    ] = None,
+) -> None:
+    """Cut wordings out of SimpleQuestions: each question with the name that it is about taken out."""
+    from larimar_editor.data.edits import load_edits
+    from larimar_editor.data.questions.simplequestions import ORIGIN, cut_wordings
+    from larimar_editor.data.relations import wordings_of
+
+    seen = wordings_of(edit for path in exclude or () for edit in load_edits(path))
+    wordings = cut_wordings(file, fewest, seen)
+    text = json.dumps({"origin": ORIGIN, "wordings": wordings}, ensure_ascii=False, indent=0)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text + "\n", encoding="utf-8")
+    report = {"out": str(out), "properties": len(wordings), "wordings": sum(map(len, wordings.values()))}
+    typer.echo(json.dumps(report))
+
+
 @app.command("memit-stats")
 def memit_stats(
     hparams: Annotated[

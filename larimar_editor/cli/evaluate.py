@@ -34,6 +34,12 @@ def evaluate(
             help="Facts for longcontext, one a line, a tab before the answer. By default those that ship."
         ),
     ] = None,
+    asked: Annotated[
+        Optional[list[Path]],
+        typer.Option(
+            help="Further data of the table scope: KnowEdit, SimpleQuestions or edits; may be given again."
+        ),
+    ] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first cases only.", min=1)] = None,
     baselines: Annotated[
         int,
@@ -60,6 +66,7 @@ def evaluate(
     from larimar_editor.evaluation.tables import find
     from larimar_editor.hparams import find_hparams
 
+    methods_device = device.removeprefix("cuda:").replace("cuda", "0")
     context = Context(
         find_hparams(hparams),
         counterfact,
@@ -74,7 +81,8 @@ def evaluate(
         seed,
         settings_of(set_),
         checkpoint,
-        EasyEditBaselines(log=typer.echo) if baselines else NoBaselines(),
+        EasyEditBaselines(device=methods_device, log=typer.echo) if baselines else NoBaselines(),
+        tuple(asked or ()),
     )
     summaries, tables = [], []
     for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:

@@ -30,7 +30,9 @@ DecoderOption = Annotated[
 ]
 CheckpointOption = Annotated[
     Optional[str],
-    typer.Option(help="Larimar checkpoint: a folder, or the name of one that ships, which is the default."),
+    typer.Option(
+        help="Larimar checkpoint, a folder or the name of one that ships; by default the YAML file's or that."
+    ),
 ]
 TextOption = Annotated[
     Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")

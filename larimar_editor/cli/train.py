@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated, Optional
@@ -31,6 +32,8 @@ def train(
     from larimar_editor.training.settings import TrainingSettings
 
     values = TrainingSettings.from_yaml(settings, settings_of(set_))
+    if dry_run:
+        values = dataclasses.replace(values, cache_latents=False)
     run = loop.open_run(values, out, device, dtype)
     report = loop.dry_run(run) if dry_run else loop.train(run, until)
     if run.accelerator.is_main_process:

@@ -112,9 +112,9 @@ class _NamePool:
         """The ``count`` names most like ``name`` that are not it, nor a part of it, nor it a part of them."""
         order = (self.embeddings @ self.embed([name])[0]).argsort(descending=True)[: 20 * count].tolist()
         small = name.lower()
-        far = [
+        others = [
             self.names[i]
             for i in order
             if self.names[i].lower() not in small and small not in self.names[i].lower()
         ]
-        return far[:count]
+        return others[:count]

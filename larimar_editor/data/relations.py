@@ -66,22 +66,30 @@ def without_wordings_of(relations: Sequence[Relation], edits: Iterable) -> list[
         relations: what to filter.
         edits: `larimar_editor.data.edits.Edit`; their prompts and rephrasings are looked at.
     """
-    seen = {
-        _wording(prompt.rsplit(". ", 1)[-1].replace(edit.subject, "{}"))
-        for edit in edits
-        if edit.subject
-        for prompt in (edit.prompt, *edit.rephrase_prompts)
-    }
+    seen = wordings_of(edits)
     allowed = []
     for relation in relations:
-        prompts = tuple(prompt for prompt in relation.prompts if _wording(prompt) not in seen)
+        prompts = tuple(prompt for prompt in relation.prompts if wording_of(prompt) not in seen)
         if len(prompts) > 1:
             allowed.append(Relation(relation.name, relation.subject, relation.target, prompts))
     return allowed
 
 
-def _wording(prompt: str) -> str:
-    return re.sub(r"[^a-z{} ]", "", prompt.lower()).strip()
+def wordings_of(edits: Iterable) -> set[str]:
+    """The wordings of edits' prompts and rephrasings, as `wording_of` has them."""
+    return {
+        wording_of(prompt.rsplit(". ", 1)[-1], edit.subject)
+        for edit in edits
+        if edit.subject
+        for prompt in (edit.prompt, *edit.rephrase_prompts)
+    }
+
+
+def wording_of(prompt: str, subject: str = "{}") -> str:
+    """A prompt with its subject taken out, in lower case, letters only: two prompts with the same one ask
+    alike.
+    """
+    return re.sub(r"[^a-z{} ]", "", prompt.replace(subject, "{}").lower()).strip()
 
 
 class Names:

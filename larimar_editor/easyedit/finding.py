@@ -27,6 +27,16 @@ class EasyEditSource:
     found_by: str
     release_2023: bool
 
+    @classmethod
+    def at(cls, package: Path, found_by: str) -> EasyEditSource:
+        """The source in a folder; only the main branch has ``util/device.py``."""
+        return cls(package, found_by, release_2023=not (package / "util" / "device.py").exists())
+
+    @property
+    def version(self) -> str:
+        """What people call it."""
+        return "release of 2023" if self.release_2023 else "main branch"
+
     @property
     def search_path(self) -> list[str]:
         """What to search for the package."""
@@ -49,4 +59,4 @@ def find_easyedit() -> EasyEditSource:
         if spec is None or not spec.submodule_search_locations:
             raise ModuleNotFoundError(_HOW_TO_GET_IT, name="easyeditor")
         package, found_by = Path(spec.submodule_search_locations[0]), "installed"
-    return EasyEditSource(package, found_by, release_2023=not (package / "util" / "device.py").exists())
+    return EasyEditSource.at(package, found_by)

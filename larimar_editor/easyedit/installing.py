@@ -62,9 +62,8 @@ def _register(source: EasyEditSource) -> None:
     # Only now: the model, and torch with it, is needed as soon as EasyEdit is there, and not before.
     registration = importlib.import_module("larimar_editor.easyedit.registration")
     registration.register(source)
-    version = "release of 2023" if source.release_2023 else "main branch"
     methods = ", ".join(registration.available_methods())
-    LOG.info("EasyEdit (%s, %s): %s; methods: %s", version, source.found_by, source.package, methods)
+    LOG.info("EasyEdit (%s, %s): %s; methods: %s", source.version, source.found_by, source.package, methods)
 
 
 def install() -> None:
@@ -74,5 +73,4 @@ def install() -> None:
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     if file := getattr(sys.modules.get("easyeditor"), "__file__", None):
-        package = Path(file).parent
-        _register(EasyEditSource(package, "installed", not (package / "util" / "device.py").exists()))
+        _register(EasyEditSource.at(Path(file).parent, "installed"))

@@ -41,8 +41,8 @@ class Memory:
     """The memory and what a later update of it needs. Immutable: every operation returns a new one.
 
     Attributes:
-        M: memory, ``(K, C)``, ``accumulate_dtype``; the minimum-norm solution of
-            ``min_M sum_j ||Z_j - W_j M||^2`` over the pairs still written.
+        M: memory, ``(K, C)``, ``accumulate_dtype``; the minimum-norm solution of ``min_M sum_j ||Z_j - W_j
+            M||^2`` over the pairs still written.
         key_covariance: ``W^T W``, ``(K, K)``; the paper's ``C_i``.
         inverse: pseudoinverse of ``key_covariance``, ``(K, K)``.
         moments: ``W^T Z``, ``(K, C)``; with ``key_covariance`` it determines ``M``, and the

@@ -57,7 +57,7 @@ class DecoderAdapters(nn.Module):
         transposed = any(isinstance(module, Conv1D) for module in decoder.modules())  # GPT-2's linear layers
         modules = targets if isinstance(targets, str) else list(targets)
         config = LoraConfig(r=rank, lora_alpha=rank, target_modules=modules, fan_in_fan_out=transposed)
-        result = {
+        children = {
             (id(parent), name): child
             for parent in decoder.modules()
             for name, child in parent.named_children()
@@ -76,7 +76,7 @@ class DecoderAdapters(nn.Module):
             for name, child in parent.named_children()
         }
         self._places = [places[id(layer)] for layer in self.layers]
-        self._found = [result[id(parent), name] for parent, name in self._places]
+        self._found = [children[id(parent), name] for parent, name in self._places]
         self.lora_A = nn.ModuleList([layer.lora_A[self.name] for layer in self.layers])
         self.lora_B = nn.ModuleList([layer.lora_B[self.name] for layer in self.layers])
         # Layers that are another's too are switched; those that are ours alone act whenever they are put in.

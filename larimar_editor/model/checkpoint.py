@@ -60,8 +60,9 @@ def save_checkpoint(model: LarimarForCausalLM, folder: Path, dtype: torch.dtype 
             name: value.detach().to("cpu", dtype).contiguous() for name, value in own_weights(model).items()
         }
         save_file(tensors, new[WEIGHTS], metadata={"format": "pt"})
-        for name, path in new.items():
+        for path in new.values():
             flush(path)
+        for name, path in new.items():
             os.replace(path, folder / name)
     finally:
         for path in new.values():

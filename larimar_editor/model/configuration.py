@@ -57,6 +57,10 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
         values.pop("model_type", None)
         return LarimarConfig(**values)
 
+    def live_settings(self) -> tuple[Any, ...]:
+        """Values of the settings that may be changed at any time, for telling whether one was."""
+        return tuple(getattr(self, name) for name, each in _SETTINGS.items() if each.metadata.get("live"))
+
     def fix(self) -> None:
         """From now on only what acts at once may be changed."""
         vars(self)["_fixed"] = True

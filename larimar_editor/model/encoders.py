@@ -45,10 +45,9 @@ class KeyValueProjection(nn.Module):
     """``W_M``: latents ``(B, C)`` to the states of P memory slots ``(B, P, L, 2, H, D)``, float32.
 
     The latent is P codes of size C / P, and every slot goes through the same linear map, so that its size
-    does not grow with P. With one slot it is the paper's linear projection.
-    ``mean + gain * scale * (basis @ code)``: ``basis`` ``(L*2*H*D, C/P)``, ``scale`` and ``mean``
-    ``(L*2*H*D,)``, and one gain for all keys and one for all values. Stretched keys draw attention to the
-    memory slots.
+    does not grow with P. With one slot it is the paper's linear projection. ``mean + gain * scale * (basis @
+    code)``: ``basis`` ``(L*2*H*D, C/P)``, ``scale`` and ``mean`` ``(L*2*H*D,)``, and one gain for all keys
+    and one for all values. Stretched keys draw attention to the memory slots.
     """
 
     def __init__(

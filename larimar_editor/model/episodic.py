@@ -51,8 +51,7 @@ class EpisodicMemory:
     _lock: Lock
     _history: History | None
 
-    # --- editing
-    # ----------------------------------------------------------------------------------------------------
+    # --- editing ---
 
     def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
         """Write facts in one shot (paper, eq. (mem_update_seq), alpha = 1).
@@ -80,6 +79,7 @@ class EpisodicMemory:
             ]
             if new:
                 operation = self._encoded(new)
+                self._check_written_for(operation.scope.shape[1], state.store)
                 state = operation.applied_to(state)
                 self.history.commit(operation, state)
             return [known for fact in facts if (known := state.store.find(fact)) is not None]
@@ -125,8 +125,7 @@ class EpisodicMemory:
         with self._lock:
             self.history.undo()
 
-    # --- looking
-    # ----------------------------------------------------------------------------------------------------
+    # --- looking ---
 
     def facts(self) -> list[Fact]:
         """What is written, oldest first."""
@@ -152,12 +151,13 @@ class EpisodicMemory:
     def memory_keys(self, prompts: Sequence[str]) -> Tensor:
         """What addresses the memory: ``(N, key size)``."""
         encode = self.detectors.embed if self.config.key_encoding == "scope" else self.queries.latents
-        return encode(prompts).to(self.queries.device)
+        with self._lock:
+            return encode(prompts).to(self.queries.device)
 
     def read(self, prompts: Sequence[str]) -> Reading:
         """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read)."""
         with self._lock:
-            if self.is_empty():
+            if not prompts or self.is_empty():
                 return Reading.nothing(len(prompts), self.config.latent_size)
             unique = list(dict.fromkeys(prompts))
             in_scope, keys = self._addressed(unique)
@@ -202,19 +202,21 @@ class EpisodicMemory:
                 detector.similarity, torch.zeros(0, detector.embedding_size, device=self.queries.device)
             )
         rows = store.column("scope")
-        if rows.shape[1] != detector.embedding_size:
-            raise ValueError(
-                f"the facts were written for another scope detector than scope: {self.config.scope}, with "
-                "embeddings of size "
-                f"{rows.shape[1]} in place of {detector.embedding_size}: write them again, or put "
-                "config.scope back"
-            )
+        self._check_written_for(detector.embedding_size, store)
         if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
             return indexed(store.index("scope", GraphIndex), detector.similarity, rows, store.alive)
         return exact(detector.similarity, rows, store.alive)
 
-    # --- the edited state
-    # -------------------------------------------------------------------------------------------
+    def _check_written_for(self, embedding_size: int, store: FactStore) -> None:
+        """The facts of ``store`` have embeddings of the detector that decides now."""
+        if len(store) and store.column("scope").shape[1] != embedding_size:
+            raise ValueError(
+                f"the facts were written for another scope detector than scope: {self.config.scope}, with "
+                f"embeddings of size {store.column('scope').shape[1]} in place of {embedding_size}: write "
+                "them again, or put config.scope back"
+            )
+
+    # --- the edited state ---
 
     @property
     def history(self) -> History:
@@ -256,7 +258,7 @@ class EpisodicMemory:
         """Load what is in ``folder``, and from now on keep every edit there before it takes effect.
 
         For a service: an edit that was reported as done is there again after a crash. See
-            `History.open_journal`.
+        `History.open_journal`.
         """
         with self._lock:
             self.history.open_journal(folder, self.origin)

@@ -36,7 +36,6 @@ from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
 from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.pretrained.embedded import resolve
-from larimar_editor.state.edited import EditedState
 from larimar_editor.utils.locks import decoder_lock
 
 
@@ -144,12 +143,11 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         self.state_register = self._history = None
         self._lock = decoder_lock(decoder)
         self._bos: Tensor | None = None
-        self._last_reading: tuple[EditedState, tuple[str, ...], Reading] | None = None
+        self._last_reading: tuple[tuple, Reading] | None = None
         config.fix()
         self.eval()
 
-    # --- loading and saving
-    # -------------------------------------------------------------------------------------
+    # --- loading and saving ---
 
     @classmethod
     def from_pretrained(  # type: ignore[override]
@@ -188,9 +186,11 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         config = config.changed(
             **{name: overrides.pop(name) for name in LarimarConfig.settings() & overrides.keys()}
         )
+        options = {key: value for key, value in overrides.items() if not key.startswith("_")}
+        if decoder is not None and options:
+            raise ValueError(f"no setting is called {', '.join(options)}; docs/settings.md lists them")
         if decoder is None:
             name = resolve(config.base_model_name_or_path)
-            options = {key: value for key, value in overrides.items() if not key.startswith("_")}
             decoder = AutoModelForCausalLM.from_pretrained(
                 name, dtype=dtype or "auto", device_map=device_map, **options
             )
@@ -226,8 +226,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """Within this context the decoder's adapters act, if it has any; `forward` sees to it by itself."""
         return contextlib.nullcontext() if self.adapters is None else self.adapters.at_work()
 
-    # --- reading
-    # ----------------------------------------------------------------------------------------------------
+    # --- reading ---
 
     def _reading(self, count: int, *inputs) -> Reading:
         """What the memory says to a batch of ``count`` rows; ``inputs`` as for `prompts_of`.
@@ -245,10 +244,11 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             if asked not in generation.readings:
                 generation.readings[asked] = self.read(asked)
             return generation.readings[asked]
-        state, last = self.edited_state, self._last_reading
-        if last is None or last[0] is not state or last[1] != asked or self.config.sigma_w:
-            self._last_reading = last = (state, asked, self.read(asked))
-        return last[2]
+        now = (self.edited_state, self.detectors.current, self.config.live_settings(), asked)
+        last = self._last_reading
+        if last is None or self.config.sigma_w or any(a is not b and a != b for a, b in zip(last[0], now)):
+            self._last_reading = last = (now, self.read(asked))
+        return last[1]
 
     def forward(
         self,
@@ -267,8 +267,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """As the decoder's forward, with the memory in front of the rows that are in scope.
 
         The query is the prompt alone: what `announced_prompts` says, else the first ``prompt_lengths``
-            columns of each
-        row (padding counted), else the columns whose ``labels`` are -100, else the whole input.
+        columns of each row (padding counted), else the columns whose ``labels`` are -100, else the whole
+        input.
 
         Args:
             input_ids: ``(B, T)``.
@@ -382,8 +382,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         with self.adapted():
             return self.decoder(**batch.inputs(), past_key_values=past, **(kwargs | {"use_cache": True}))
 
-    # --- what generate and the rest of transformers ask of a model
-    # ------------------------------------------------
+    # --- what generate and the rest of transformers ask of a model ---
 
     def generate(self, inputs: Tensor | None = None, **kwargs):  # type: ignore[override]
         """As transformers' `generate`; the whole input is the prompt, and it alone is the query."""

@@ -29,8 +29,9 @@ class QueryEncoder:
 
     def latents(self, texts: Sequence[str]) -> Tensor:
         """Encodings ``(N, C)``, float32, from the pass of `one_pass` if they are in it."""
-        if texts and all(text in self._known for text in texts):
-            return torch.stack([self._known[text] for text in texts])
+        known = self._known
+        if texts and all(text in known for text in texts):
+            return torch.stack([known[text] for text in texts])
         return self.encoder.encode(texts)
 
     @contextmanager

@@ -55,7 +55,7 @@ class LarimarSettings:
         "whether W_M is the transpose of what makes the latent, as in the closed form (decoder-states only)",
     )
     lora_rank: int = setting(16, "rank of the adapters", at_least=1)
-    lora_targets: list[str] | None = setting(
+    lora_targets: list[str] | tuple[str, ...] | str | None = setting(
         None, "names of the linear layers that get an adapter; null: all linear layers"
     )
     latent_norm: float | None = setting(
@@ -130,8 +130,7 @@ class LarimarSettings:
     )
     scope_index: Literal["exact", "faiss"] = setting(
         "exact",
-        "compare with every written prompt, or an index, from some ten thousand facts on (pip "
-        "install faiss-cpu)",
+        "compare with every written prompt, or an index, from 20,000 facts on (pip install faiss-cpu)",
         edit=True,
         live=True,
     )

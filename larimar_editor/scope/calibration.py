@@ -243,7 +243,7 @@ def calibrate_internal(
 
 
 def train_internal(
-    encode, latent_size: int, edits: Sequence[Edit], strength: float = 1.0
+    encode, latent_size: int, edits: Sequence[Edit]
 ) -> tuple[InternalScopeDetector, dict[str, Tensor]]:
     """The internal detector's logistic regression on Larimar's own encodings.
 
@@ -251,7 +251,6 @@ def train_internal(
         encode: texts to latents ``(N, C)``.
         latent_size: C.
         edits: with rephrasings and locality prompts.
-        strength: inverse of the L2 penalty.
 
     Returns:
         the detector, and its weights for a checkpoint.
@@ -269,7 +268,7 @@ def train_internal(
     )
     # Features of unit vectors are small; scaling them to unit size keeps one penalty fit for every C.
     size = features.std(dim=0).mean()
-    classifier = LogisticRegression(C=strength, max_iter=2000, class_weight="balanced")
+    classifier = LogisticRegression(max_iter=2000, class_weight="balanced")
     classifier.fit((features / size).numpy(), [positive for *_, positive in pairs])
     weights = {
         "weight": torch.tensor(classifier.coef_[0], dtype=torch.float32) / size,

@@ -1,9 +1,8 @@
 """Is this prompt about a written fact? Two detectors, one interface (paper, section "Scope Detector").
 
 A detector embeds the prompts of written facts, once each, when they are written. A query is split into
-sentences,
-and its best sentence decides: ``score`` is that sentence's similarity to the nearest written prompt (1-NN).
-The detector sees prompts only, never a target.
+sentences, and its best sentence decides: ``score`` is that sentence's similarity to the nearest written
+prompt (1-NN). The detector sees prompts only, never a target.
 """
 
 from __future__ import annotations
@@ -161,7 +160,12 @@ def decide(
     """
     parts = [sentences(query) for query in queries]
     flat = [sentence for group in parts for sentence in group]
-    embedding = detector.embed(flat) if flat else torch.zeros(0, detector.embedding_size)
+    if not flat:
+        nothing = torch.zeros(0)
+        return ScopeDecision(
+            nothing, nothing.bool(), [], torch.zeros(0, detector.embedding_size), nothing.long()
+        )
+    embedding = detector.embed(flat)
     # A synchronisation with the device: which sentence is nearest, and so in scope, is decided on the host.
     score, nearest = (result.cpu() for result in lookup(embedding))
     best, start = [], 0

@@ -187,10 +187,10 @@ def _read(folder: Path) -> tuple[dict, dict[str, Tensor]]:
 def _stamp(folder: Path) -> tuple[int, int] | None:
     """Another one once the description has been replaced."""
     try:
-        result = (folder / _DESCRIPTION).stat()
+        status = (folder / _DESCRIPTION).stat()
     except OSError:
         return None
-    return result.st_ino, result.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 def _read_once(folder: Path) -> tuple[dict, dict[str, Tensor]]:
@@ -278,15 +278,15 @@ def _check(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype
         raise ValueError(f"{name} has a number that is not finite")
 
 
-def _check_origin(result: Mapping | None, wanted: Mapping, folder: Path) -> None:
-    if result is None:  # the first format did not say
+def _check_origin(recorded: Mapping | None, wanted: Mapping, folder: Path) -> None:
+    if recorded is None:  # the first format did not say
         return
-    if not isinstance(result, dict):
-        raise ValueError(f"the edited state in {folder} is damaged: origin {result!r}")
+    if not isinstance(recorded, dict):
+        raise ValueError(f"the edited state in {folder} is damaged: origin {recorded!r}")
     other = [
-        f"{key}: {result.get(key)!r} there, {wanted.get(key)!r} here"
+        f"{key}: {recorded.get(key)!r} there, {wanted.get(key)!r} here"
         for key in wanted
-        if result.get(key) != wanted[key]
+        if recorded.get(key) != wanted[key]
     ]
     if other:
         raise ValueError(

@@ -160,10 +160,10 @@ def _length(data: bytes, place: int, number: int | None) -> int | None:
     if len(data) < place + _HEADER_SIZE:
         return None
     header = data[place : place + _HEADER.size]
-    magic, result, length, _ = _HEADER.unpack(header)
+    magic, place_of, length, _ = _HEADER.unpack(header)
     if (
         magic != _MAGIC
-        or number not in (None, result)
+        or number not in (None, place_of)
         or zlib.crc32(header) != _CHECK.unpack_from(data, place + _HEADER.size)[0]
     ):
         return None

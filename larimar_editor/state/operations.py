@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from larimar_editor.state.edited import EditedState
-from larimar_editor.state.facts import Fact
+from larimar_editor.state.facts import Fact, FactStore
 
 _COLUMNS = ("values", "keys", "scope")
 
@@ -76,7 +76,9 @@ class Write:
         # Kept in float32 and used from there, so that forgetting removes just what was written.
         weights, values = reference.weights(self.keys).float(), self.values.detach().float()
         columns = {"value": values, "weight": weights, "scope": self.scope.detach().float()}
-        store = state.store.extended(self.facts, columns, self.written_at)
+        # Nothing of the forgotten is left where all are: another detector may have come meanwhile.
+        store = state.store if len(state.store) else FactStore(next_id=state.store.next_id)
+        store = store.extended(self.facts, columns, self.written_at)
         return EditedState(state.memory.update(values, weights, alpha=1), reference, store)
 
     def description(self) -> dict:

@@ -16,9 +16,8 @@ def fused_lora(decoder: nn.Module) -> Iterator[None]:
     """Within this block ``W x + s B A x`` adds up inside one matrix product.
 
     PEFT scales and adds the adapter's output as tensors of their own, and copies every activation to the
-    adapter's
-    dtype: a third of a training step's time on a CPU. Layers with dropout, several adapters, or another base
-    layer than ``nn.Linear`` are left to PEFT, and so is every layer whose adapters are off.
+    dtype of the adapter, a third of a training step's time on a CPU. Layers with dropout, several adapters,
+    or another base layer than ``nn.Linear`` are left to PEFT, and so is every layer whose adapters are off.
     """
     layers = [layer for layer in decoder.modules() if isinstance(layer, Linear) and _is_plain(layer)]
     for layer in layers:

@@ -154,7 +154,7 @@ class RowMaker:
         self, memory: int, prompt: str, answer: str, rng: random.Random, stop: float, other: bool = False
     ) -> Row:
         prompt = self._with_preamble(prompt, rng)
-        asked, tokens = len(self._ids(prompt)), self._ids(prompt_and_target(prompt, answer))
+        asked, tokens = len(self._ids(prompt.rstrip(" "))), self._ids(prompt_and_target(prompt, answer))
         weights = [0.0] * asked + [1.0] * (len(tokens) - asked)
         if stop and not other:
             tokens, weights = tokens + self._ids("."), weights + [stop]

@@ -35,20 +35,12 @@ class Metrics:
         self.file = path.open("a")
         self.board = SummaryWriter(str(out / "tensorboard"), purge_step=first + 1)
 
-    def write(self, step: int, kind: str, values: Mapping[str, float | list[float]]) -> None:
+    def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
         """Add one line: ``kind`` is "train" or "evaluation"."""
-        rounded = {
-            name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()
-        }
+        rounded = {name: round(value, 6) for name, value in values.items()}
         self.file.write(json.dumps({"step": step, "kind": kind} | rounded) + "\n")
         for name, value in values.items():
-            several = (
-                {f"{name}_{place}": each for place, each in enumerate(value)}
-                if isinstance(value, list)
-                else {name: value}
-            )
-            for label, each in several.items():
-                self.board.add_scalar(f"{kind}/{label}", each, step)
+            self.board.add_scalar(f"{kind}/{name}", value, step)
 
     def flush(self) -> None:
         """Hand what is buffered of both files to the operating system."""

@@ -54,10 +54,10 @@ def restore(state: Path, trained: Mapping[str, nn.Parameter], optimiser: torch.o
     """
     tensors = load_file(state / "state.safetensors")
     expected = {f"parameter.{name}" for name in trained}
-    result = {name for name in tensors if name.startswith("parameter.")}
-    if result != expected:
+    stored = {name for name in tensors if name.startswith("parameter.")}
+    if stored != expected:
         raise ValueError(
-            f"{state} is of a run that trains other parameters: {sorted(result ^ expected)[:4]}; choose "
+            f"{state} is of a run that trains other parameters: {sorted(stored ^ expected)[:4]}; choose "
             "another --out"
         )
     for name, value in trained.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,6 +134,9 @@ class TrainingSettings:
 
     def __post_init__(self):
         check(self)
+        known = {each.name for each in fields(LarimarSettings)}
+        if unknown := sorted(set(self.model) - known):
+            raise ValueError(f"model: no setting of a checkpoint is called {', '.join(unknown)}")
         if not any(source.share for source in self.sources):
             raise ValueError("sources must name at least one text with a share above 0")
 
@@ -176,13 +179,6 @@ class TrainingSettings:
         }
         sources = tuple(build(Source, source, f"{where}, sources") for source in values.get("sources") or ())
         return build(cls, dict(values) | parts | {"sources": sources}, where)
-
-    def to_dict(self) -> dict:
-        """Nested mappings; `from_dict` takes them back."""
-        return asdict(self) | {
-            "sources": [asdict(source) for source in self.sources],
-            "model": dict(self.model),
-        }
 
 
 def documentation() -> str:

@@ -96,7 +96,7 @@ def regress(
 
     Returns:
         relative squared error of each step: squared error over the target's variance, 1 for the best
-            constant.
+        constant.
     """
     optimiser = torch.optim.AdamW(encoder.parameters(), lr=learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)

@@ -90,8 +90,10 @@ def build(kind: type[Settings], values: Mapping, where: str) -> Settings:
     if not isinstance(values, Mapping):
         raise ValueError(f"{where} must hold keys and values")
     known = _fields(kind)  # type: ignore[arg-type]
-    now = {each.metadata.get("formerly"): name for name, each in known.items()}
-    values = {name if name in known else now.get(name, name): value for name, value in values.items()}
+    now = {each.metadata["formerly"]: name for name, each in known.items() if each.metadata.get("formerly")}
+    if twice := [old for old in now if old in values and now[old] in values]:
+        raise ValueError(f"{where}: {twice[0]!r} is now called {now[twice[0]]!r}; give one of them")
+    values = {now.get(name, name): value for name, value in values.items()}
     for name in values:
         if name not in known:
             close = difflib.get_close_matches(str(name), known, n=1)
@@ -102,7 +104,7 @@ def build(kind: type[Settings], values: Mapping, where: str) -> Settings:
             raise ValueError(f"{where}: the key {name!r} is missing")
     alternatives = _alternatives(kind)  # type: ignore[arg-type]
     try:
-        return kind(**{name: _number(value, alternatives[name]) for name, value in values.items()})
+        return kind(**{name: _as_declared(value, alternatives[name]) for name, value in values.items()})
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from error
 
@@ -196,7 +198,14 @@ def _range(each: Field) -> str:
     )
 
 
-def _number(value: object, alternatives: tuple[Any, ...]) -> object:
+def _as_declared(value: object, alternatives: tuple[Any, ...]) -> object:
+    """What a file says, as it was meant: YAML reads 1e-3 as text and ``no`` as false."""
+    if value is False and any(
+        get_origin(each) is Literal and "no" in get_args(each) for each in alternatives
+    ):
+        return "no"
+    if isinstance(value, float) and float not in alternatives and int in alternatives and value.is_integer():
+        return int(value)
     if not isinstance(value, str) or not {int, float} & set(alternatives) or str in alternatives:
         return value
     try:

@@ -10,6 +10,7 @@ from larimar_editor.data.edits import load_edits
 from larimar_editor.easyedit.baselines.jobs import Job
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.tables import find
+from larimar_editor.hparams import find_hparams
 
 
 def record(seconds, rewrite=1.0, **post):
@@ -59,7 +60,9 @@ class Given:
 
 
 def test_the_comparison_is_the_records_means_and_the_median_without_the_first_edit(tmp_path):
-    context = Context("LARIMAR/smollm2-135m", out=tmp_path, limit=4, baseline_cases=4, baselines=Given())
+    context = Context(
+        find_hparams("LARIMAR/smollm2-135m"), out=tmp_path, limit=4, baseline_cases=4, baselines=Given()
+    )
     larimar, rome = find("compare").run(context, tmp_path, progress=False)["rows"]
     assert larimar["seconds"]["value"] == np.median([0.1, 0.3, 0.2]) and larimar["first"]["value"] == 0.9
     assert larimar["rewrite_acc"]["value"] == 0.75 and larimar["rephrase_acc"]["value"] == 0.5

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from larimar_editor.data.edits import load_edits
+from larimar_editor.evaluation.harness.scores import target_scores
 from larimar_editor.evaluation.harness.single_edits import score_single_edits
 from larimar_editor.model.prompts import announced_prompts
 
@@ -43,3 +44,10 @@ def test_single_edits_are_scored_apart_and_leave_the_state(tiny):
         assert found[f"{prefix}magnitude"] == pytest.approx(new - old, rel=1e-3, abs=1e-7)
     for asked in (each for record in records for each in record["locality"]):
         assert asked["in_scope"] or asked["same"] == 1
+
+
+def test_a_prompt_that_ends_in_a_space_is_scored_on_every_token_of_its_target(tiny):
+    for target in ("Oslo", "the old harbour of Oslo"):
+        plain, spaced = target_scores(tiny, [("The capital is", target), ("The capital is ", target)])
+        assert spaced.predicted == plain.predicted and len(spaced.predicted) >= 1
+        assert spaced.log_probability == pytest.approx(plain.log_probability, abs=1e-5)

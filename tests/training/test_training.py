@@ -576,13 +576,25 @@ def test_shipped_accelerate_settings_start(run_folder, path):
 )
 def test_shipped_settings_are_well_formed(path):
     settings = TrainingSettings.from_yaml(path)
-    assert TrainingSettings.from_dict(settings.to_dict()) == settings
     assert settings.optimisation.texts_per_step >= settings.objective.episode_length
 
 
 def test_settings_are_checked_at_the_door(run_folder, tokenizer):
     with pytest.raises(ValueError, match="objective: unknown key 'sigma_v'; did you mean 'sigma_w'"):
         small(run_folder, **{"objective.sigma_v": 1})
+    with pytest.raises(ValueError, match="model: no setting of a checkpoint is called lora_ranks"):
+        small(run_folder, **{"model.lora_ranks": 3})
+    assert small(run_folder, **{"optimisation.precision": False}).optimisation.precision == "no", "YAML's no"
+    old = {
+        "decoder": "d",
+        "sources": [{"path": "trivia"}],
+        "optimisation": {"decoder_rate": "1e-4", "steps": 3.0},
+    }
+    read = TrainingSettings.from_dict(old).optimisation
+    assert (read.decoder_learning_rate, read.steps) == (1e-4, 3), "as older files call it"
+    old["optimisation"]["decoder_learning_rate"] = 1e-3
+    with pytest.raises(ValueError, match="'decoder_rate' is now called 'decoder_learning_rate'"):
+        TrainingSettings.from_dict(old)
     with pytest.raises(ValueError, match="start must be one of"):
         small(run_folder, start="scratch")
     with pytest.raises(ValueError, match="steps must be a whole number of at least 1"):

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.easyedit.baselines.jobs import Job, chosen_methods, hparams_file, run
@@ -23,7 +24,7 @@ class EasyEditBaselines:
 
     Attributes:
         only: names of the methods to run; None runs all.
-        device: "cpu" or a CUDA index in place of the context's.
+        device: "cpu" or a CUDA index in place of each YAML file's; None leaves it.
         log: gets the line of a method that is left out.
     """
 
@@ -43,7 +44,7 @@ class EasyEditBaselines:
         chosen = (
             wanted if self.only is None else [name for name in self.only if wanted is None or name in wanted]
         )
-        return chosen_methods(chosen, context.hparams.parents[1], context.hparams.stem, self.log)
+        return chosen_methods(chosen, _folder(context), context.hparams.stem, self.log)
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
         """Records of `larimar_editor.easyedit.baselines.single`."""
@@ -57,18 +58,28 @@ class EasyEditBaselines:
         ]
 
     def _run(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[dict]:
-        file = hparams_file(context.hparams.parents[1], method, context.hparams.stem)
+        file = hparams_file(_folder(context), method, context.hparams.stem)
         # Only the first case names the folder: a run of more cases goes on from one of fewer.
         settings = json.dumps(
             [context.lasting(), runner, file.read_text(encoding="utf-8"), cases[:1]], sort_keys=True
         )
         out = context.out / "easyedit" / hashlib.sha256(settings.encode()).hexdigest()[:12]
         out.mkdir(parents=True, exist_ok=True)
-        device = self.device or context.device.removeprefix("cuda:").replace("cuda", "0")
+        overrides = dict(context.settings) if method == "LARIMAR" else {}
+        if method == "LARIMAR" and context.checkpoint is not None:
+            overrides["larimar_checkpoint"] = str(context.folder.resolve())
         reasons: list[str] = []
         module = f"larimar_editor.easyedit.baselines.{runner}"
-        job = Job(module, method, str(file.resolve()), list(cases), str(out.resolve()), device=device)
+        where = str(out.resolve())
+        job = Job(
+            module, method, str(file.resolve()), list(cases), where, device=self.device, overrides=overrides
+        )
         if not run(job, reasons.append):
             self.log(" ".join(reasons))
             raise LeftOut(" ".join(reasons))
         return job.finished()[: len(cases)]
+
+
+def _folder(context: Context) -> Path:
+    """The folder of ``METHOD/MODEL.yaml`` that the context's file is one of."""
+    return context.hparams.resolve().parents[1]

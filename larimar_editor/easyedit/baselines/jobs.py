@@ -48,6 +48,7 @@ class Job:
         out: folder for records and log.
         workdir: where relative paths in the YAML file start.
         device: overrides the YAML file's, when not None.
+        overrides: further values in place of the YAML file's.
     """
 
     runner: str
@@ -57,6 +58,7 @@ class Job:
     out: str
     workdir: str = field(default_factory=os.getcwd)
     device: str | None = None
+    overrides: Mapping = field(default_factory=dict)
 
     @property
     def records(self) -> Path:

@@ -29,7 +29,7 @@ def given_job() -> Job:
 
 def work(job: Job, score: Callable[[Mapping], dict]) -> None:
     """Write the record of every case that is not finished, each with peak memory, hardware and versions."""
-    version = "release of 2023" if find_easyedit().release_2023 else "main branch"
+    version = find_easyedit().version
     surroundings = environment("cuda" if torch.cuda.is_available() else "cpu") | {"easyedit": version}
     job.drop_torn_record()
     with job.records.open("a", encoding="utf-8") as stream:
@@ -53,6 +53,7 @@ def _known_values(job: Job):
     """The hyperparameter object, from the YAML file's keys that this EasyEdit knows."""
     cls = LarimarHyperParams if job.method == "LARIMAR" else getattr(easyeditor, HPARAMS_CLASSES[job.method])
     values = yaml.safe_load(Path(job.hparams).read_text(encoding="utf-8"))
+    values |= job.overrides
     known = {field.name for field in fields(cls)}
     if "act_margin" in values:  # WISE's class has its three numbers
         values["alpha"], values["beta"], values["gamma"] = values.pop("act_margin")

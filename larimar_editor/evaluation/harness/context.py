@@ -39,6 +39,7 @@ class Context:
         seed: of everything random.
         settings: of `LarimarSettings`, in place of the hyperparameter file's and the checkpoint's.
         checkpoint: folder or name, in place of the hyperparameter file's.
+        asked: further data of the table ``scope``; see `larimar_editor.data.scope_cases`.
         baselines: runs the methods that Larimar is measured beside.
     """
 
@@ -56,6 +57,7 @@ class Context:
     settings: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: str | None = None
     baselines: Baselines = field(default_factory=NoBaselines)
+    asked: tuple[Path, ...] = ()
     _models: dict[str, LarimarForCausalLM] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -107,19 +109,28 @@ class Context:
         """What was run on what, for the record."""
         return {
             "hparams": str(self.hparams),
-            "model": self.values.model_name,
-            "overrides": self.overrides,
-            "checkpoint": _digest(self.folder / "model.safetensors"),
+            **self._larimar(),
             "counterfact": _source(self.counterfact),
             "zsre": _source(self.zsre),
             "text": _source(self.text),
             "facts": _source(self.facts),
+            "asked": [_source(path) for path in self.asked],
             "limit": self.limit,
             "baseline_cases": self.baseline_cases,
             "dtype": self.dtype,
             "device": self.device,
             "seed": self.seed,
         }
+
+    def _larimar(self) -> dict:
+        """What is known of the Larimar; other methods are measured where there is none, too."""
+        if not self.hparams.exists():
+            return {"model": self.hparams.stem, "overrides": dict(self.settings), "checkpoint": None}
+        known = {"model": self.values.model_name, "overrides": self.overrides}
+        try:
+            return known | {"checkpoint": _digest(self.folder / "model.safetensors")}
+        except FileNotFoundError:
+            return known | {"checkpoint": None}
 
     def lasting(self) -> dict:
         """`describe` less how many cases: records of one run serve another where all this is the same."""

@@ -30,7 +30,7 @@ class Estimate:
         return asdict(self)
 
 
-def mean(values: Iterable[float | None], scale: float = 1.0, statistic=np.mean) -> Estimate | None:
+def mean(values: Iterable[float | None], scale: float = 1.0) -> Estimate | None:
     """Estimate from one value per case; None without a case.
 
     The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where every case has the
@@ -40,17 +40,16 @@ def mean(values: Iterable[float | None], scale: float = 1.0, statistic=np.mean) 
     Args:
         values: one per case.
         scale: factor, 100 for percent.
-        statistic: mean, or median for times.
     """
     array = np.array([value for value in values if value is not None], dtype=float)
     if not len(array):
         return None
-    value = float(statistic(array))
+    value = float(np.mean(array))
     if np.ptp(array) == 0:
         low, high = _wilson(value, len(array)) if value in (0, 1) else (value, value)
     else:
         drawn = bootstrap(
-            (array,), statistic, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
+            (array,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
         )
         low, high = drawn.confidence_interval
     return Estimate(scale * value, len(array), scale * float(low), scale * float(high))

@@ -60,7 +60,7 @@ def score_many_edits(
         one record per case that is asked for: ``case_id``, ``rewrite`` and, where there is one, ``rephrase``:
         accuracy of the target's tokens, 0 to 1, of the written prompt and of the first rephrasing; and
         ``locality``: share of the first locality prompt's true answer's tokens for which the model says what
-            it says with nothing written.
+        it says with nothing written.
     """
     unique = last_of_each_prompt(edits)
     wanted = unique if only is None else list(only)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 NOTHING = "–"
+PAPER = "paper: "
 
 
 def estimates_frame(
@@ -21,15 +22,15 @@ def estimates_frame(
         paper: ``name`` and plain numbers under the same keys.
     """
     own = [[row["name"], *(_estimate(row[key]) for key in headers)] for row in rows]
-    theirs = [[f"paper: {row['name']}", *(str(row.get(key, NOTHING)) for key in headers)] for row in paper]
+    theirs = [[PAPER + row["name"], *(str(row.get(key, NOTHING)) for key in headers)] for row in paper]
     return pd.DataFrame(own + theirs, columns=["", *headers.values()])
 
 
-def markdown(frame: pd.DataFrame, italic: str = "paper: ") -> str:
-    """A Markdown table; rows whose first cell begins with ``italic`` are in italics."""
+def markdown(frame: pd.DataFrame) -> str:
+    """A Markdown table; the paper's rows are in italics."""
     cells = frame.astype(str).to_numpy(dtype=object)
     for row in cells:
-        if row[0].startswith(italic):
+        if row[0].startswith(PAPER):
             row[:] = [cell if cell == NOTHING else f"*{cell}*" for cell in row]
     return (
         pd.DataFrame(cells, columns=frame.columns).to_markdown(

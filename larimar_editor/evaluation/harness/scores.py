@@ -69,9 +69,7 @@ def score_pairs(
         logits_of: ids and mask ``(N, T)``, padded on the right, and the number of target tokens of each row,
             to logits ``(N, T, vocabulary)``.
     """
-    encode = lambda text: tokenizer(text).input_ids
-    rows = [encode(prompt_and_target(prompt, target)) for prompt, target in pairs]
-    counts = [len(row) - len(encode(prompt)) for row, (prompt, _) in zip(rows, pairs)]
+    rows, counts = rows_of(tokenizer, pairs)
     ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
     mask = torch.zeros_like(ids)
     for i, row in enumerate(rows):
@@ -81,6 +79,15 @@ def score_pairs(
         score_of(logits[i, len(row) - count - 1 : len(row) - 1], row[-count:])
         for i, (row, count) in enumerate(zip(rows, counts))
     ]
+
+
+def rows_of(
+    tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]]
+) -> tuple[list[list[int]], list[int]]:
+    """Tokens of each prompt with its target, and how many of them are the target's, with its space."""
+    rows = [tokenizer(prompt_and_target(prompt, target)).input_ids for prompt, target in pairs]
+    prompts = [tokenizer(prompt.rstrip(" ")).input_ids for prompt, _ in pairs]
+    return rows, [len(row) - len(prompt) for row, prompt in zip(rows, prompts)]
 
 
 def score_of(logits: Tensor, target: list[int]) -> TargetScore:

@@ -35,7 +35,6 @@ EVALUATION = Evaluation(
     _conditions,
     S_AND_M,
     note="The internal detector has a row where the checkpoint has its weights (`larimar-editor calibrate "
-    "--detector internal "
-    "--write`). Training configurations are rows of their own: run this with another checkpoint in the "
-    "hyperparameter file.",
+    "--detector internal --out FOLDER`). Training configurations are rows of their own: run this with "
+    "another `--checkpoint`.",
 )

@@ -23,7 +23,7 @@ ASKED = 128  # of a block, evenly spread: asking takes longer than writing
 def _conditions(context: Context) -> list[Condition]:
     edits = last_of_each_prompt(context.counterfact_edits)
     few = edits[: context.baseline_cases]
-    sizes = sorted({size for size in SIZES if size <= len(edits)} | {len(few), len(edits)})
+    sizes = sorted({size for size in (*SIZES, len(few), len(edits)) if 0 < size <= len(edits)})
     own = [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
     # EasyEdit's ROME edits the first request of a call only.
     together = retained_edit_conditions(context, few, ["MEMIT"], together=True)

@@ -68,7 +68,7 @@ S_AND_M = (
 ACCURACY = (
     Column("edit", "Edit success", _first("rewrite", "accuracy"), 100),
     Column("paraphrase", "Paraphrase", _first("rephrase", "accuracy"), 100),
-    Column("locality", "Locality", _all("locality", "accuracy"), 100),
+    Column("locality", "Locality, true answer", _all("locality", "accuracy"), 100),
 )
 PORTABILITY = Column("portability", "Portability", _all("portability", "accuracy"), 100)
 UNCHANGED = Column("same", "Locality, as before", _all("locality", "same"), 100)

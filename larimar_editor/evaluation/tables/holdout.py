@@ -28,7 +28,7 @@ def _conditions(context: Context) -> list[Condition]:
     few = facts[: context.baseline_cases]
     result = [
         _condition(context, chosen, writes, addressing)
-        for chosen in ([facts, few] if len(few) < len(facts) else [facts])
+        for chosen in ([facts, few] if 0 < len(few) < len(facts) else [facts])
         for addressing in ADDRESSINGS
         for writes in _growing(chosen, context.seed)
     ]

@@ -47,7 +47,7 @@ def _conditions(context: Context) -> list[Condition]:
 
     result = [row("base model", nothing, edits), row("Larimar, single", single, edits)]
     result.append(row(f"Larimar, batch of {len(edits)}", lambda model, edit: block(model), edits))
-    if len(few) < len(edits):
+    if 0 < len(few) < len(edits):
         result.append(row(f"Larimar, single, the first {len(few)}", single, few))
     return result + _methods(context, few)
 

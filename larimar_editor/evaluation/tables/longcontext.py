@@ -15,7 +15,7 @@ from transformers import DynamicCache
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.records import Condition
-from larimar_editor.evaluation.harness.scores import TargetScore, score_of, target_scores
+from larimar_editor.evaluation.harness.scores import TargetScore, rows_of, score_of, target_scores
 from larimar_editor.memory.addressing import Reference
 from larimar_editor.memory.memory import Memory
 from larimar_editor.model.reading import Reading
@@ -119,8 +119,7 @@ def _in_context(context: Context, asked: Sequence[Mapping], facts: Sequence[Mapp
 @torch.no_grad()
 def scores_after_a_context(decoder, tokenizer, pairs: Sequence[tuple[str, str]]) -> list[TargetScore]:
     """Score targets after prompts that begin alike; what is alike passes through the decoder once."""
-    rows = [tokenizer(prompt_and_target(prompt, target)).input_ids for prompt, target in pairs]
-    counts = [len(row) - len(tokenizer(prompt).input_ids) for row, (prompt, _) in zip(rows, pairs)]
+    rows, counts = rows_of(tokenizer, pairs)
     # Of the prompt, its last token is never left out: it predicts the target's first.
     alike = min(len(row) - count - 1 for row, count in zip(rows, counts))
     alike = next(

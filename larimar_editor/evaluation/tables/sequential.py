@@ -23,7 +23,7 @@ def _conditions(context: Context) -> list[Condition]:
     def base(cases: Sequence[Edit]) -> list[dict]:
         return [{"f1": score} for score in _f1(context.larimar(memory_rows=len(edits)), cases)]
 
-    blocks = [edits] + [few] * (len(few) < len(edits))
+    blocks = [edits] + [few] * (0 < len(few) < len(edits))
     result = [
         Condition("base model", cases_of(edits), base, batch=32),
         *(_larimar(context, block) for block in blocks),

@@ -25,8 +25,8 @@ FORGETS = 0.3  # probability of a forget, where there is something to forget
 
 
 def steps_of(edits: Sequence[Edit], steps: int, seed: int) -> list[tuple[str, Edit]]:
-    """ "write" and "forget" with their edits: what is forgotten was written, what is written was not; drawn
-    with ``seed``.
+    """Steps, each "write" or "forget" with its edit, drawn with ``seed``: what is forgotten was written, and
+    what is written was not.
 
     A fact that was forgotten may be written again. Where nothing is left to write, something is forgotten.
     """

@@ -1,0 +1,125 @@
+"""Kinds of questions: how a fact of a kind is written and asked, and what looks like it and asks something
+else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from larimar_editor.data.edits import Edit
+from larimar_editor.data.relations import wording_of, wordings_of
+
+FOLDER = Path(__file__).parent
+SUBJECT, TARGET = "{}", "[T]"
+# Forms that ask the same, each with the fewest wordings that a kind must have of it.
+SAME = {"statements": 6, "questions": 5, "openings": 2, "requests": 3}
+# Forms that do not, though they name the subject or the answer.
+OTHER = {"inverse": 3, "negations": 2, "two_hops": 3}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of question, such as "place of birth".
+
+    Attributes:
+        relation: what is asked; with ``subject`` it is the kind's name.
+        subject: kind of name that it is asked about.
+        target: list that answers come from.
+        statements: wordings with ``{}`` for the subject, which end where the answer begins.
+        questions: wordings that end with the question.
+        openings: questions with the beginning of the answer after them.
+        requests: imperatives and chat turns.
+        inverse: the relation turned round, with ``[T]`` for the answer; they ask for a subject.
+        negations: they ask for what is not the answer.
+        two_hops: longer questions that only contain the fact.
+        near: names of kinds that are easily confused with it.
+    """
+
+    relation: str
+    subject: str
+    target: str
+    statements: tuple[str, ...]
+    questions: tuple[str, ...]
+    openings: tuple[str, ...]
+    requests: tuple[str, ...]
+    inverse: tuple[str, ...]
+    negations: tuple[str, ...]
+    two_hops: tuple[str, ...]
+    near: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for form, least in (SAME | OTHER).items():
+            wordings = getattr(self, form)
+            if len(wordings) < least:
+                raise ValueError(f"{self.name!r} has {len(wordings)} {form}, {least} are needed")
+            slot = TARGET if form == "inverse" else SUBJECT
+            bad = [wording for wording in wordings if slot not in wording]
+            if bad:
+                raise ValueError(f"{self.name!r}, {form}: no {slot} in {bad[0]!r}")
+
+    @property
+    def name(self) -> str:
+        """Subject and relation, such as "person: place of birth"."""
+        return f"{self.subject}: {self.relation}"
+
+    @property
+    def wordings(self) -> tuple[str, ...]:
+        """All wordings that ask the same."""
+        return tuple(wording for form in SAME for wording in getattr(self, form))
+
+    @property
+    def is_held_out(self) -> bool:
+        """Whether it is of the quarter that nothing is trained on, by its name alone."""
+        return int(hashlib.sha256(self.name.encode()).hexdigest()[:8], 16) % 4 == 0
+
+
+def load_yaml(path: Path) -> Any:
+    """What a YAML file holds, by libyaml where it is at hand: these files are long."""
+    return yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def read_kinds(folder: Path = FOLDER) -> list[Kind]:
+    """The kinds of every ``FILE.yaml`` in a folder that is not ``FILE-names.yaml``; those that ship by
+    default.
+
+    Raises:
+        ValueError: a kind that lacks something, or one of a name that another has; the message names it.
+    """
+    kinds: dict[str, Kind] = {}
+    known = {each.name for each in fields(Kind)}
+    for path in sorted(folder.glob("*.yaml")):
+        if path.stem.endswith("-names"):
+            continue
+        for row in load_yaml(path):
+            values: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
+            }
+            if unknown := values.keys() - known:
+                raise ValueError(f"{path.name}: {row.get('relation')!r} has unknown keys {sorted(unknown)}")
+            kind = Kind(**values)
+            if kind.name in kinds:
+                raise ValueError(f"{path.name}: a kind called {kind.name!r} is there already")
+            kinds[kind.name] = kind
+    return list(kinds.values())
+
+
+def without_wordings_of(kinds: Sequence[Kind], edits: Iterable[Edit]) -> tuple[list[Kind], list[str]]:
+    """``kinds`` less every wording that ``edits`` contain, subject taken out, and the wordings that were left
+    out.
+
+    A kind that has too few left of a form is left out whole.
+    """
+    seen = wordings_of(edits)
+    left, dropped = [], []
+    for kind in kinds:
+        forms = {form: tuple(w for w in getattr(kind, form) if wording_of(w) not in seen) for form in SAME}
+        dropped += [w for form in SAME for w in getattr(kind, form) if wording_of(w) in seen]
+        if all(len(wordings) >= SAME[form] for form, wordings in forms.items()):
+            left.append(Kind(**(vars(kind) | forms)))
+    return left, dropped

@@ -1,0 +1,79 @@
+"""What is asked of a written fact, read from each format as the sort that it is."""
+
+import json
+
+import pytest
+
+from larimar_editor.data.scope_cases import OTHER, SAME, scope_cases
+
+KNOWEDIT = {
+    "subject": "Ada",
+    "prompt": "The employer of Ada is",
+    "target_new": "Zeno",
+    "portability": {"Subject_Aliasing": [{"prompt": "The employer of Ada L. is", "ground_truth": "Zeno"}]},
+    "locality": {
+        "Relation_Specificity": [{"prompt": "The gender of Ada is", "ground_truth": "female"}],
+        "Forgetfulness": [{"prompt": "The employer of Ada, which is not Zeno, is", "ground_truth": "Bo"}],
+    },
+}
+
+
+def test_made_up_cases_have_every_sort_but_aliases_and_are_the_same_again():
+    cases = scope_cases(limit=40)
+    assert cases == scope_cases(limit=40) and cases != scope_cases(limit=40, seed=1)
+    assert {sort for case in cases for sort in case.asked} == {*SAME, *OTHER} - {"aliases"}
+    for case in cases:
+        assert case.asked["written"] == (case.prompt,)
+        assert all(case.prompt not in prompts for sort, prompts in case.asked.items() if sort != "written")
+
+
+def test_knowedits_parts_are_the_sorts_that_they_are(tmp_path):
+    (tmp_path / "train.json").write_text(
+        json.dumps([KNOWEDIT, KNOWEDIT | {"rephrase_prompt": "Ada works for"}])
+    )
+    first, second = scope_cases(tmp_path / "train.json")
+    assert first.asked == {
+        "written": ("The employer of Ada is",),
+        "aliases": ("The employer of Ada L. is",),
+        "other_questions": ("The gender of Ada is",),
+        "negations": ("The employer of Ada, which is not Zeno, is",),
+    }
+    assert second.asked["rephrasings"] == ("Ada works for",)
+
+
+def test_edits_and_simplequestions_are_read(tmp_path):
+    edit = {
+        "prompt": "A is",
+        "target_new": "b",
+        "ground_truth": "c",
+        "subject": "A",
+        "rephrase_prompt": "A's",
+    }
+    (tmp_path / "edits.json").write_text(json.dumps([edit | {"locality_prompt": "B is"}]))
+    (case,) = scope_cases(tmp_path / "edits.json")
+    assert case.asked["rephrasings"] == ("A's",) and case.asked["other_subjects"] == ("B is",)
+    verbs = ["born", "educated", "buried", "married"]
+    forms = [
+        "where was {} %s?",
+        "in what town was {} %s?",
+        "was {} %s in which town?",
+        "{} was %s in what place?",
+    ]
+    asked = [
+        (verb, form) for verb in verbs for form in (*forms, "the town where {} was %s?", "was {} %s here?")
+    ]
+    lines = [
+        f"Q{n}\tP{verb}\tQ1\t{form.format(f'zed{place}x{n}') % verb}"
+        for place, (verb, form) in enumerate(asked)
+        for n in range(9)
+    ]
+    (tmp_path / "some.txt").write_text("\n".join(lines))
+    for case in scope_cases(tmp_path / "some.txt", limit=20):
+        (verb,) = [verb for verb in verbs if verb in case.prompt]
+        assert (
+            all(verb in prompt for prompt in case.asked["rephrasings"])
+            and len(case.asked["rephrasings"]) == 3
+        )
+        assert not any(verb in prompt for prompt in case.asked["other_questions"])
+    with pytest.raises(FileNotFoundError):
+        scope_cases(tmp_path / "nothing.json")
