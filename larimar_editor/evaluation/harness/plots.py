@@ -64,12 +64,20 @@ def panels_plot(panels: Sequence[Panel], path: Path) -> None:
             panel.draw(axes)
 
 
-def roc_plot(scored: Mapping[str, tuple], path: Path) -> None:
-    """ROC curves, one per detector: name to scores and labels, arrays ``(n,)``."""
-    with _figure(path, 5, 4.5) as (axes,):
-        for name, (scores, labels) in scored.items():
-            RocCurveDisplay.from_predictions(labels, scores, name=name, ax=axes)
-        axes.set(xlabel="locality prompts accepted", ylabel="rephrasings accepted")
+def roc_plot(panels: Mapping[str, Mapping[str, tuple]], path: Path) -> None:
+    """ROC curves side by side, as a PNG.
+
+    Args:
+        panels: title to curves; a curve's name to scores and labels, arrays ``(n,)``.
+        path: PNG to write.
+    """
+    with _figure(path, 3.8 * len(panels), 4, len(panels)) as places:
+        for (title, curves), axes in zip(panels.items(), places):
+            for name, (scores, labels) in curves.items():
+                RocCurveDisplay.from_predictions(labels, scores, name=name, ax=axes)
+            axes.set(xlabel="locality prompts accepted", ylabel="rephrasings accepted")
+            axes.set_title(title, fontsize="medium")
+            axes.legend(fontsize="small", loc="lower right", framealpha=0.6)
 
 
 def bar_plot(bars: Mapping[str, float], path: Path, x: str, label: str) -> None:

@@ -19,6 +19,8 @@ from larimar_editor.scope.calibration import equal_error
 from larimar_editor.scope.detectors import ExternalScopeDetector, ScopeDetector, decide
 from larimar_editor.scope.nearest import exact
 
+_AS_IT_IS = "sentence encoder as it is"
+
 
 def _conditions(context: Context) -> list[Condition]:
     model = context.larimar()
@@ -26,12 +28,12 @@ def _conditions(context: Context) -> list[Condition]:
     if model.config.scope == "external" and model.detectors.current is not None:
         detectors["external"] = model.detectors.current, model.config.scope_threshold
     if "metric" in model.detectors.weights:
-        detectors["sentence encoder as it is"] = ExternalScopeDetector(model.detectors.external.model), None
+        detectors[_AS_IT_IS] = ExternalScopeDetector(model.detectors.external.model), None
     if "weight" in model.detectors.weights:
         detectors["internal"] = context.larimar(scope="internal").detectors.internal, 0.5
     sets = {"made-up facts, kinds held out": scope_cases(None, context.limit, context.seed)}
     for path in filter(None, (context.counterfact, *context.asked)):
-        sets[path.stem] = scope_cases(path, context.limit, context.seed)
+        sets[f"{path.parent.name}/{path.stem}"] = scope_cases(path, context.limit, context.seed)
     return [
         Condition(
             f"{data}, {name}",
@@ -96,15 +98,17 @@ class _Accepted(Column):
 
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
     records = read_records(path.parent / "records.jsonl")
-    curves = {}
+    panels: dict[str, dict] = {}
     for row in rows:
+        if row["settings"]["detector"] == _AS_IT_IS:
+            continue
         own = [record for record in records if record["condition"] == row["name"]]
-        for sort in OTHER:
-            scores, labels = _labelled(own, [sort])
-            if row["settings"]["detector"] != "sentence encoder as it is" and 0 < labels.sum() < len(labels):
-                curves[f"{row['settings']['data']}: {sort.replace('_', ' ')}"] = scores, labels
-    if curves:
-        roc_plot(curves, path)
+        curves = {sort.replace("_", " "): _labelled(own, [sort]) for sort in OTHER}
+        curves = {sort: (scores, labels) for sort, (scores, labels) in curves.items() if len({*labels}) == 2}
+        if curves:
+            panels[row["name"]] = curves
+    if panels:
+        roc_plot(panels, path)
 
 
 def _header(sort: str) -> str:
