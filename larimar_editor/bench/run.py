@@ -218,7 +218,7 @@ def _environment(subject: Subject) -> dict:
     if model is not None:
         config = model.config
         of_model = {"decoder": config.base_model_name_or_path, "memory_rows": config.memory_rows}
-        of_model["dtype"] = str(model.dtype)
+        of_model["dtype"] = str(model.dtype).removeprefix("torch.")
     given = {"checkpoint": str(subject.checkpoint or "shipped"), "dtype": subject.dtype}
     return given | of_model | environment(subject.device)
 

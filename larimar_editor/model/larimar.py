@@ -143,7 +143,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         self.state_register = self._history = None
         self._lock = decoder_lock(decoder)
         self._bos: Tensor | None = None
-        self._last_reading: tuple[tuple, Reading] | None = None
+        self._last_reading: tuple[object, object, tuple, Reading] | None = None
         config.fix()
         self.eval()
 
@@ -244,11 +244,13 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             if asked not in generation.readings:
                 generation.readings[asked] = self.read(asked)
             return generation.readings[asked]
-        now = (self.edited_state, self.detectors.current, self.config.live_settings(), asked)
+        state, detector = self.edited_state, self.detectors.current
+        question = self.config.live_settings(), asked
         last = self._last_reading
-        if last is None or self.config.sigma_w or any(a is not b and a != b for a, b in zip(last[0], now)):
-            self._last_reading = last = (now, self.read(asked))
-        return last[1]
+        known = last is not None and last[0] is state and last[1] is detector and last[2] == question
+        if last is None or self.config.sigma_w or not known:
+            self._last_reading = last = (state, detector, question, self.read(asked))
+        return last[3]
 
     def forward(
         self,

@@ -210,7 +210,8 @@ def test_calibrate_never_writes_over_what_is_installed(given, message):
     stored = shipped(DECODER) / "config.json"
     before = stored.read_bytes()
     done = CliRunner().invoke(app, ["calibrate", *given])
-    assert done.exit_code == 2 and message in done.output and stored.read_bytes() == before
+    said = " ".join(done.output.replace("│", " ").split())  # a long path breaks the box's lines anywhere
+    assert done.exit_code == 2 and message in said and stored.read_bytes() == before
 
 
 def test_calibrate_prints_what_it_found():
