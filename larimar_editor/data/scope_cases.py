@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from larimar_editor.data import knowedit
 from larimar_editor.data.edits import load_edits
 from larimar_editor.data.questions.facts import AskedFacts
-from larimar_editor.data.questions.kinds import SUBJECT, read_kinds
-from larimar_editor.data.questions.simplequestions import cut_wordings
+from larimar_editor.data.questions.kinds import SUBJECT, falls_in, read_kinds
+from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, cut_wordings
 
 # Sorts of prompts that ask what was written, and sorts that ask something else.
 SAME = ("written", "rephrasings", "aliases")
@@ -26,17 +27,13 @@ OTHER = (
 
 _OF_FACTS = {
     "rephrasings": "rephrase_prompt",
+    "aliases": "alias_prompt",
     "other_questions": "other_prompt",
     "other_subjects": "locality_prompt",
     "near_names": "near_prompt",
     "inverses": "inverse_prompt",
     "negations": "negation_prompt",
     "two_hops": "two_hop_prompt",
-}
-_OF_KNOWEDIT = {
-    "aliases": ("portability", "Subject_Aliasing"),
-    "other_questions": ("locality", "Relation_Specificity"),
-    "negations": ("locality", "Forgetfulness"),
 }
 
 
@@ -47,18 +44,22 @@ class ScopeCase:
     Attributes:
         prompt: of the fact.
         asked: prompts by their sort, of `SAME` and `OTHER`; a sort that the data lack is not there.
+        subject: what the prompt is about, where the data say so.
     """
 
     prompt: str
     asked: Mapping[str, tuple[str, ...]]
+    subject: str | None = None
 
 
 def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 0) -> list[ScopeCase]:
-    """Cases of a file, or made-up ones of the kinds of questions that nothing is trained on.
+    """Cases of a file, or made-up ones; of kinds of questions, properties and relations that nothing is
+    trained on.
 
     Args:
-        path: KnowEdit's JSON, SimpleQuestions' text, or edits in any format of `load_edits`; made-up facts
-            when None.
+        path: KnowEdit's JSON (of a file of its train splits the relations that are held out),
+            SimpleQuestions' text (the properties that are held out), or edits in any format of `load_edits`;
+            made-up facts when None.
         limit: cases at most; 600 made-up ones when None.
         seed: of what is made up or drawn.
 
@@ -67,41 +68,45 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
         ValueError: not such a file.
     """
     if path is None:
-        return _of_made_up_facts(limit or 600, seed)
+        held_out = [kind for kind in read_kinds() if kind.is_held_out]
+        return of_facts(AskedFacts(held_out, seed=seed), limit or 600)
     if path.suffix == ".txt":
         return _of_simplequestions(path, limit or 600, seed)
-    records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    if (
-        records
-        and isinstance(records[0].get("locality"), dict)
-        and "Relation_Specificity" in str(records[:20])
-    ):
+    if path.exists() and knowedit.is_knowedit(json.loads(path.read_text(encoding="utf-8"))):
+        records = knowedit.read_knowedit(path)
+        if "train" in path.stem:
+            records = [record for record in records if knowedit.is_held_out(record)]
         return [_of_knowedit(record) for record in records[:limit]]
     return [
-        _case(edit.prompt, rephrasings=edit.rephrase_prompts, other_subjects=edit.locality_prompts)
+        _case(
+            edit.prompt, edit.subject, rephrasings=edit.rephrase_prompts, other_subjects=edit.locality_prompts
+        )
         for edit in load_edits(path, limit)
     ]
 
 
-def _case(prompt: str, **asked: Sequence[str]) -> ScopeCase:
+def of_facts(facts: AskedFacts, count: int) -> list[ScopeCase]:
+    """Cases of the first ``count`` made-up facts."""
+    return [of_record(facts[number]) for number in range(count)]
+
+
+def of_record(fact: Mapping) -> ScopeCase:
+    """The case of a made-up fact (`AskedFacts`)."""
+    asked = {sort: fact.get(key, ()) for sort, key in _OF_FACTS.items()}
+    return _case(fact["prompt"], fact["subject"], **asked)
+
+
+def _case(prompt: str, subject: str | None = None, **asked: Sequence[str]) -> ScopeCase:
     # A prompt that is the written one is no other.
     others = {sort: tuple(each for each in prompts if each != prompt) for sort, prompts in asked.items()}
-    return ScopeCase(prompt, {"written": (prompt,)} | {sort: each for sort, each in others.items() if each})
-
-
-def _of_made_up_facts(count: int, seed: int) -> list[ScopeCase]:
-    facts = AskedFacts([kind for kind in read_kinds() if kind.is_held_out], seed=seed)
-    made = map(facts.__getitem__, range(count))
-    return [_case(fact["prompt"], **{sort: fact[key] for sort, key in _OF_FACTS.items()}) for fact in made]
+    kept = {"written": (prompt,)} | {sort: each for sort, each in others.items() if each}
+    return ScopeCase(prompt, kept, subject or None)
 
 
 def _of_knowedit(record: Mapping) -> ScopeCase:
-    asked = {
-        sort: [each["prompt"] for each in (record.get(part) or {}).get(name, ())]
-        for sort, (part, name) in _OF_KNOWEDIT.items()
-    }
+    asked = {sort: knowedit.prompts_of(record, sort) for sort in knowedit.PARTS if sort != "two_hops"}
     rephrased = record.get("rephrase_prompt")
-    return _case(record["prompt"], rephrasings=[rephrased] if rephrased else [], **asked)
+    return _case(record["prompt"], record["subject"], rephrasings=[rephrased] if rephrased else [], **asked)
 
 
 def _of_simplequestions(path: Path, count: int, seed: int) -> list[ScopeCase]:
@@ -109,7 +114,11 @@ def _of_simplequestions(path: Path, count: int, seed: int) -> list[ScopeCase]:
     wordings.
     """
     rng = random.Random(seed)
-    wordings = cut_wordings(path, fewest=6)
+    wordings = {
+        name: every
+        for name, every in cut_wordings(path, fewest=6).items()
+        if falls_in(name, HELD_OUT_PROPERTIES)
+    }
     names = [name for many in AskedFacts(read_kinds()).names.subjects.values() for name in many]
     cases = []
     for _ in range(count):
@@ -121,6 +130,7 @@ def _of_simplequestions(path: Path, count: int, seed: int) -> list[ScopeCase]:
         cases.append(
             _case(
                 put(prompt),
+                name,
                 rephrasings=list(map(put, again)),
                 other_questions=asked,
                 other_subjects=[put(prompt, rng.choice(names))],

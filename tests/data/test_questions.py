@@ -3,6 +3,7 @@ they say.
 """
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,20 @@ from typer.testing import CliRunner
 
 from larimar_editor.cli import app
 from larimar_editor.data.edits import Edit, load_edits
-from larimar_editor.data.questions.facts import AskedFacts, QuestionNames
+from larimar_editor.data.question_sources import questions
+from larimar_editor.data.questions.aliases import made_alias
+from larimar_editor.data.questions.facts import AskedFacts, QuestionNames, negated
 from larimar_editor.data.questions.kinds import SAME, Kind, read_kinds, without_wordings_of
+from larimar_editor.data.questions.sheets import Sheet, read_sheets
 from larimar_editor.data.questions.simplequestions import cut_wordings, read_wordings
 from larimar_editor.data.relations import wording_of, wordings_of
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-PUBLIC = [SHARED / "counterfact" / "counterfact-first2000.json", SHARED / "zsre" / "zsre-700.json"]
+PUBLIC = [
+    SHARED / "counterfact" / "counterfact-first2000.json",
+    SHARED / "zsre" / "zsre-700.json",
+    SHARED / "knowedit" / "zsre-test.json",
+]
 
 
 def test_there_are_hundreds_of_kinds_each_in_all_forms():
@@ -43,6 +51,8 @@ def test_no_wording_is_from_data_that_is_measured_on(path):
     assert not dropped and len(left) == len(read_kinds())
     seen = wordings_of(load_edits(path))
     assert not [w for many in read_wordings().values() for w in many if wording_of(w) in seen]
+    of_sheets = [wording for sheet in read_sheets() for row in sheet.asked for wording in row]
+    assert not [wording for wording in of_sheets if wording_of(wording) in seen]
 
 
 def test_a_wording_of_excluded_edits_is_left_out():
@@ -62,6 +72,7 @@ def test_facts_are_the_same_for_the_same_seed_and_ask_what_they_say():
         kind, subject = of_name[fact["relation"]], fact["subject"]
         asks = {wording.replace("{}", subject) for wording in kind.wordings}
         assert {fact["prompt"], *fact["rephrase_prompt"]} <= asks and len(fact["rephrase_prompt"]) == 4
+        assert len(fact["alias_prompt"]) == 2 and not {*fact["alias_prompt"]} & {*fact["near_prompt"]}
         other = (*fact["other_prompt"], *fact["negation_prompt"], *fact["two_hop_prompt"])
         assert not asks & set(other) and all(subject in prompt for prompt in other)
         assert not asks & {*fact["locality_prompt"], *fact["near_prompt"], *fact["inverse_prompt"]} or any(
@@ -75,17 +86,45 @@ def test_a_kind_that_lacks_something_is_refused_by_name(tmp_path):
     row = vars(read_kinds()[0]) | {"questions": ("Where?",)}
     rows = [{key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}]
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rows))
-    with pytest.raises(ValueError, match=f"{row['relation']}.* has 1 questions, 5 are needed"):
+    with pytest.raises(ValueError, match=f"{row['relation']}.* has 1 questions, 4 are needed"):
         read_kinds(tmp_path)
     with pytest.raises(ValueError, match=r"no \{\} in 'Where was he born'"):
         Kind(**(vars(read_kinds()[0]) | {"openings": ("{} was", "Where was he born")}))
+
+
+def test_sheets_are_whole_and_many():
+    sheets = read_sheets()
+    assert len(sheets) >= 200 and sum(len(sheet.asked) for sheet in sheets) >= 2500
+    assert len({sheet.subject for sheet in sheets}) == len(sheets)
+    whole = vars(sheets[0])
+    for part, value, message in (
+        ("asked", (("{} is", "who is {}", "no place"),) * 4, "not one {} in 'no place'"),
+        ("names", ("A", "B"), "needs four names"),
+        ("asked", (("{} is", "{} was", "who is {}"),) * 4, "stands twice"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Sheet(**(whole | {part: value}))
+
+
+def test_an_alias_is_another_name_that_the_text_still_carries():
+    rng = random.Random(0)
+    for name in ("Odile Marchetti", "Jean-Luc de la Tour", "The Blue Lantern", "Björk", "X"):
+        made = {made_alias(name, rng) for _ in range(60)}
+        assert all(alias.strip() for alias in made)
+        assert len(made - {name}) >= (6 if " " in name else 1), (name, made)
+    assert {"Marchetti", "O. Marchetti"} <= {made_alias("Odile Marchetti", rng) for _ in range(300)}
+
+
+def test_a_statement_is_negated_before_its_answer():
+    assert negated("The capital of {} is") == "The capital of {}, which is not [T], is"
+    assert negated("Who was {}?") is None and negated("{} lies in") is None
 
 
 def test_the_commands_write_what_ships(tmp_path):
     given = ["data", "questions", "--count", "5", "--out", str(tmp_path / "q.jsonl"), "--held-out"]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.output
-    held_out = {kind.name for kind in read_kinds() if kind.is_held_out}
+    held_out = {kind.name for kind in questions().held_out}
     facts = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
     assert len(facts) == 5 and {fact["relation"] for fact in facts} <= held_out
     path = SHARED / "simplequestions" / "train.txt"

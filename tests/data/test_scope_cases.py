@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from larimar_editor.data.question_sources import KnowEditFacts
+from larimar_editor.data.questions.kinds import falls_in
+from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES
 from larimar_editor.data.scope_cases import OTHER, SAME, scope_cases
 
 KNOWEDIT = {
@@ -18,27 +21,35 @@ KNOWEDIT = {
 }
 
 
-def test_made_up_cases_have_every_sort_but_aliases_and_are_the_same_again():
+def test_made_up_cases_have_every_sort_and_are_the_same_again():
     cases = scope_cases(limit=40)
     assert cases == scope_cases(limit=40) and cases != scope_cases(limit=40, seed=1)
-    assert {sort for case in cases for sort in case.asked} == {*SAME, *OTHER} - {"aliases"}
+    assert {sort for case in cases for sort in case.asked} == {*SAME, *OTHER}
     for case in cases:
         assert case.asked["written"] == (case.prompt,)
         assert all(case.prompt not in prompts for sort, prompts in case.asked.items() if sort != "written")
 
 
 def test_knowedits_parts_are_the_sorts_that_they_are(tmp_path):
-    (tmp_path / "train.json").write_text(
+    (tmp_path / "test.json").write_text(
         json.dumps([KNOWEDIT, KNOWEDIT | {"rephrase_prompt": "Ada works for"}])
     )
-    first, second = scope_cases(tmp_path / "train.json")
+    first, second = scope_cases(tmp_path / "test.json")
     assert first.asked == {
         "written": ("The employer of Ada is",),
         "aliases": ("The employer of Ada L. is",),
         "other_questions": ("The gender of Ada is",),
         "negations": ("The employer of Ada, which is not Zeno, is",),
     }
-    assert second.asked["rephrasings"] == ("Ada works for",)
+    assert second.asked["rephrasings"] == ("Ada works for",) and first.subject == "Ada"
+
+
+def test_of_a_train_split_only_relations_that_nothing_is_trained_on_are_asked(tmp_path):
+    records = [KNOWEDIT | {"prompt": f"The {word} of Ada is"} for word in "abcdefghijklmnopqrst"]
+    (tmp_path / "some-train.json").write_text(json.dumps(records))
+    asked = {case.prompt for case in scope_cases(tmp_path / "some-train.json")}
+    trained = {record["prompt"] for record in KnowEditFacts.read([tmp_path / "some-train.json"]).records}
+    assert asked and trained and not asked & trained and len(asked | trained) == len(records)
 
 
 def test_edits_and_simplequestions_are_read(tmp_path):
@@ -62,8 +73,10 @@ def test_edits_and_simplequestions_are_read(tmp_path):
     asked = [
         (verb, form) for verb in verbs for form in (*forms, "the town where {} was %s?", "was {} %s here?")
     ]
+    held_out = [f"P{n}" for n in range(100) if falls_in(f"P{n}", HELD_OUT_PROPERTIES)]
+    of_verb = dict(zip(verbs, held_out))
     lines = [
-        f"Q{n}\tP{verb}\tQ1\t{form.format(f'zed{place}x{n}') % verb}"
+        f"Q{n}\t{of_verb[verb]}\tQ1\t{form.format(f'zed{place}x{n}') % verb}"
         for place, (verb, form) in enumerate(asked)
         for n in range(9)
     ]

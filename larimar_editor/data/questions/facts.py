@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import difflib
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from larimar_editor.data.questions.kinds import FOLDER, SUBJECT, TARGET, Kind, load_yaml
+from larimar_editor.data.questions.aliases import made_alias
+from larimar_editor.data.questions.kinds import ANY_TARGET, FOLDER, SUBJECT, TARGET, Question, load_yaml
+
+ANY_SUBJECT = "anything"  # the kind of names of questions that may be asked about subjects of many kinds
+_KNOWN_ALIASES = 0.2  # share of subjects taken from those of which other names are known, if any are
+_POOL = 24  # names of a kind among which the one most like another is looked for
+_COPULA = re.compile(r"^(.+) (is|was|are|were)$")
 
 
 @dataclass(frozen=True)
@@ -19,10 +26,12 @@ class QuestionNames:
     Attributes:
         subjects: kind to names.
         targets: list to answers.
+        aliases: other names of a name, where they are known.
     """
 
     subjects: dict[str, list[str]]
     targets: dict[str, list[str]]
+    aliases: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path = FOLDER) -> QuestionNames:
@@ -34,12 +43,27 @@ class QuestionNames:
                 for kind, values in rows[part].items():
                     known = getattr(names, part).setdefault(kind, [])
                     known += [str(value) for value in values if str(value) not in known]
+        every = {answer for answers in names.targets.values() for answer in answers}
+        names.targets[ANY_TARGET] = sorted(every)
         return names
+
+    def with_subjects(
+        self, subjects: Mapping[str, Sequence[str]], aliases: Mapping[str, Sequence[str]] | None = None
+    ) -> QuestionNames:
+        """The same with further kinds of names and known aliases; `ANY_SUBJECT` is of them all."""
+        joined = self.subjects | {kind: list(names) for kind, names in subjects.items()}
+        joined[ANY_SUBJECT] = sorted(
+            {name for kind, names in joined.items() if kind != ANY_SUBJECT for name in names}
+        )
+        known = self.aliases | {name: list(others) for name, others in (aliases or {}).items()}
+        return QuestionNames(joined, self.targets, known)
 
     def subject(self, kind: str, rng: random.Random) -> str:
         """A name of a kind; now and then put together from parts of two."""
+        if self.aliases and rng.random() < _KNOWN_ALIASES:
+            return rng.choice(self._with_aliases)
         name = rng.choice(self.subjects[kind])
-        if rng.random() < 0.3:
+        if name not in self.aliases and rng.random() < 0.3:
             return self._varied(name, kind, rng)
         return name
 
@@ -49,8 +73,19 @@ class QuestionNames:
             varied = self._varied(name, kind, rng)
             if varied != name:
                 return varied
-        others = [other for other in self.subjects[kind] if other != name]
+        same = {name, *self.aliases.get(name, ())}
+        others = [other for other in self.subjects[kind] if other not in same]
+        others = others if len(others) <= _POOL else rng.sample(others, _POOL)
         return difflib.get_close_matches(name, others, n=1, cutoff=0.0)[0]
+
+    def alias(self, name: str, rng: random.Random) -> str:
+        """Another name of the same subject: a known one, or one made by rule."""
+        known = self.aliases.get(name)
+        return rng.choice(known) if known else made_alias(name, rng)
+
+    @cached_property
+    def _with_aliases(self) -> list[str]:
+        return sorted(self.aliases)
 
     def _varied(self, name: str, kind: str, rng: random.Random) -> str:
         words, others = name.split(), rng.choice(self.subjects[kind]).split()
@@ -64,20 +99,21 @@ class QuestionNames:
 class AskedFacts:
     """Made-up facts, as many as wanted: number ``i`` is the same for the same seed.
 
-    A record is an edit in EasyEdit's flat format with lists of prompts: ``rephrase_prompt`` asks the same; of
-    what asks something else ``other_prompt`` (another question about the subject, near kinds first),
-    ``locality_prompt`` (the same about another subject), ``near_prompt`` (about one that is called alike),
-    ``inverse_prompt``, ``negation_prompt`` and ``two_hop_prompt``.
+    A record is an edit in EasyEdit's flat format with lists of prompts: ``rephrase_prompt`` asks the same,
+    and so does ``alias_prompt``, by another name of the subject; of what asks something else ``other_prompt``
+    (another question about the subject, near kinds first), ``locality_prompt`` (the same about another
+    subject), ``near_prompt`` (about one that is called alike), ``inverse_prompt``, ``negation_prompt`` and
+    ``two_hop_prompt``.
 
     Attributes:
-        kinds: kinds of questions that facts are made of; other questions are of these too.
+        kinds: questions that facts are made of; other questions are of these too.
         names: what subjects and answers are taken from.
         seed: of everything random.
         rephrasings: wordings per fact besides the one that is written.
         others: prompts of each sort that asks something else.
     """
 
-    kinds: Sequence[Kind]
+    kinds: Sequence[Question]
     names: QuestionNames = field(default_factory=QuestionNames.read)
     seed: int = 0
     rephrasings: int = 4
@@ -94,7 +130,7 @@ class AskedFacts:
             put(wording) for wording in rng.sample(wordings, min(self.others, len(wordings)))
         ]
         asked = [written, *rng.choices(kind.wordings, k=self.others - 1)]
-        return {
+        record = {
             "case_id": number,
             "relation": kind.name,
             "subject": subject,
@@ -102,14 +138,25 @@ class AskedFacts:
             "target_new": target,
             "rephrase_prompt": [put(wording) for wording in again],
             "other_prompt": [put(rng.choice(other.wordings)) for other in self._others(kind, rng)],
-            "locality_prompt": [put(w, self.names.subject(kind.subject, rng)) for w in asked],
+            "locality_prompt": [put(w, self._another(subject, kind.subject, rng)) for w in asked],
             "near_prompt": [put(w, self.names.like(subject, kind.subject, rng)) for w in asked],
             "inverse_prompt": some(kind.inverse),
             "negation_prompt": some(kind.negations),
             "two_hop_prompt": some(kind.two_hops),
         }
+        # Drawn last, so that the rest of a record is what it was before there were aliases.
+        record["alias_prompt"] = [put(w, self.names.alias(subject, rng)) for w in asked]
+        if not kind.negations:
+            record["negation_prompt"] = [put(w) for w in map(negated, kind.wordings) if w][: self.others]
+        return record
 
-    def _others(self, kind: Kind, rng: random.Random) -> list[Kind]:
+    def _another(self, name: str, kind: str, rng: random.Random) -> str:
+        other = self.names.subject(kind, rng)
+        while other == name or other in self.names.aliases.get(name, ()):
+            other = self.names.subject(kind, rng)
+        return other
+
+    def _others(self, kind: Question, rng: random.Random) -> list[Question]:
         same = self._of_subject[kind.subject]
         near = [other for other in same if other.relation in kind.near]
         rest = [other for other in same if other.relation != kind.relation and other not in near]
@@ -117,8 +164,16 @@ class AskedFacts:
         return [*chosen, *rng.sample(rest, min(len(rest), self.others - len(chosen)))]
 
     @cached_property
-    def _of_subject(self) -> dict[str, list[Kind]]:
-        kinds: dict[str, list[Kind]] = {}
+    def _of_subject(self) -> dict[str, list[Question]]:
+        kinds: dict[str, list[Question]] = {}
         for kind in self.kinds:
             kinds.setdefault(kind.subject, []).append(kind)
         return kinds
+
+
+def negated(wording: str) -> str | None:
+    """A statement that asks for anything but the answer ("..., which is not [T], is"); None of any other
+    wording.
+    """
+    match = _COPULA.match(wording)
+    return f"{match[1]}, which {match[2]} not {TARGET}, {match[2]}" if match else None

@@ -17,10 +17,36 @@ from larimar_editor.data.relations import wording_of, wordings_of
 
 FOLDER = Path(__file__).parent
 SUBJECT, TARGET = "{}", "[T]"
+ANY_TARGET = "anything"  # the list of answers of a question that does not say which it takes
+HELD_OUT_KINDS = 4  # one kind in so many is not trained on
 # Forms that ask the same, each with the fewest wordings that a kind must have of it.
-SAME = {"statements": 6, "questions": 5, "openings": 2, "requests": 3}
+SAME = {"statements": 5, "questions": 4, "openings": 2, "requests": 3}
 # Forms that do not, though they name the subject or the answer.
 OTHER = {"inverse": 3, "negations": 2, "two_hops": 3}
+
+
+def falls_in(name: str, parts: int) -> bool:
+    """Whether a name is of the one part in so many that is held out: always the same for the same name."""
+    return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % parts == 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question of which little more is known than its wordings; see `Kind` for the parts."""
+
+    relation: str
+    subject: str
+    wordings: tuple[str, ...]
+    two_hops: tuple[str, ...] = ()
+    negations: tuple[str, ...] = ()
+    inverse: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    target: str = ANY_TARGET
+
+    @property
+    def name(self) -> str:
+        """Subject and relation."""
+        return f"{self.subject}: {self.relation}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +102,10 @@ class Kind:
     @property
     def is_held_out(self) -> bool:
         """Whether it is of the quarter that nothing is trained on, by its name alone."""
-        return int(hashlib.sha256(self.name.encode()).hexdigest()[:8], 16) % 4 == 0
+        return falls_in(self.name, HELD_OUT_KINDS)
+
+
+Question = Kind | Asked
 
 
 def load_yaml(path: Path) -> Any:

@@ -1,0 +1,296 @@
+"""What a detector of questions is trained on: made-up facts from every source of wordings, less what is held
+out.
+
+Held out of training, by name or wording alone and so always the same: every fourth kind of question, every
+third property of SimpleQuestions, every third relation of KnowEdit's train splits, every sixth sheet (half of
+which the threshold is calibrated on), and whatever asks nearly the same as one of the kinds and properties.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from larimar_editor.data import knowedit
+from larimar_editor.data.edits import Edit
+from larimar_editor.data.questions.facts import ANY_SUBJECT, AskedFacts, QuestionNames
+from larimar_editor.data.questions.kinds import (
+    ANY_TARGET,
+    HELD_OUT_KINDS,
+    SUBJECT,
+    Asked,
+    Question,
+    falls_in,
+    read_kinds,
+)
+from larimar_editor.data.questions.sheets import names_of, read_sheets
+from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, read_wordings
+from larimar_editor.data.relations import Names, read_relations
+from larimar_editor.data.texts import SENTENCES, read_sentences
+
+SHARES = {"kinds": 5, "sheets": 7, "simplequestions": 3, "relations": 2, "knowedit": 3, "held out": 1}
+_FOR_CALIBRATION = 6  # one sheet in so many; every other of them is measured with instead
+_OF_SUBJECTS = 2 * _FOR_CALIBRATION
+_NAMES_OF_RELATIONS = 400  # of each kind of subject
+
+
+class Facts(Protocol):
+    """Made-up facts by number; see `AskedFacts`."""
+
+    def __getitem__(self, number: int) -> dict: ...
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions to train on, to calibrate on and to measure with, and the names that they are about.
+
+    Attributes:
+        training: questions by source.
+        calibration, held_out: of other kinds.
+        of_subjects: of sheets that are held out, by the kind of subject: many questions about one.
+        names: of their subjects.
+    """
+
+    training: Mapping[str, Sequence[Question]]
+    calibration: Sequence[Question]
+    held_out: Sequence[Question]
+    of_subjects: Mapping[str, Sequence[Question]]
+    names: QuestionNames
+
+    def unlike(
+        self, embed: Callable[[Sequence[str]], Tensor], cosine: float = 0.85
+    ) -> tuple[Questions, list[tuple[str, str]]]:
+        """The same with fewer to train on: without those that ask nearly what one of `held_out` asks.
+
+        Args:
+            embed: texts to unit embeddings ``(N, E)``.
+            cosine: from which two questions ask nearly the same: the mean, over the wordings of the one, of
+                the cosine with the nearest wording of the other, names taken out.
+
+        Returns:
+            the rest, and of each that was left out its name and the other's.
+        """
+        against = [(question.name, _embedded(embed, question.wordings)) for question in self.held_out]
+        training: dict[str, list[Question]] = {}
+        dropped = []
+        for source, of_source in self.training.items():
+            # In one go: batches of like questions would be small.
+            every = _embedded(embed, [wording for question in of_source for wording in question.wordings])
+            training[source] = []
+            for question, rows in zip(of_source, every.split([len(each.wordings) for each in of_source])):
+                score, name = max(
+                    (float((rows @ other.T).max(dim=1).values.mean()), name) for name, other in against
+                )
+                if score < cosine:
+                    training[source].append(question)
+                else:
+                    dropped.append((question.name, name))
+        return replace(self, training=training), dropped
+
+    def facts(
+        self, knowedit_files: Sequence[Path] = (), seed: int = 0, others: int = 3
+    ) -> Mapping[str, Facts]:
+        """Facts to train on by source; those of KnowEdit's train splits where their files are given."""
+        given = KnowEditFacts.read(knowedit_files, seed) if knowedit_files else None
+        names = self.names if given is None else self.names.with_subjects({}, given.names.aliases)
+        facts: dict[str, Facts] = {
+            source: AskedFacts(questions, names, seed, others=others)
+            for source, questions in self.training.items()
+            if questions
+        }
+        return facts if given is None else facts | {"knowedit": given}
+
+
+def questions(without: Callable[[str], bool] = lambda wording: False) -> Questions:
+    """Everything that ships.
+
+    Args:
+        without: says of a wording whether it is left out, because an evaluation asks it.
+    """
+    kept = lambda question, **also: _less(question, without)
+    kinds = [kind for kind in map(kept, read_kinds()) if kind]
+    sheets = read_sheets()
+    rows = {sheet.subject: [row for row in map(kept, sheet.kinds()) if row] for sheet in sheets}
+    properties = [
+        kind
+        for name, wordings in read_wordings().items()
+        if (kind := kept(Asked(name, ANY_SUBJECT, tuple(wordings))))
+    ]
+    relations = [
+        kind
+        for each in read_relations()
+        if (kind := kept(Asked(each.name, f"relations: {each.subject}", each.prompts)))
+    ]
+    held_out = lambda kind: falls_in(kind.relation, HELD_OUT_PROPERTIES)
+    training = {
+        "kinds": [kind for kind in kinds if not falls_in(kind.name, HELD_OUT_KINDS)],
+        "sheets": [
+            row for name, of_sheet in rows.items() if not falls_in(name, _FOR_CALIBRATION) for row in of_sheet
+        ],
+        "simplequestions": [kind for kind in properties if not held_out(kind)],
+        "relations": relations,
+    }
+    calibration = [
+        row
+        for name, of_sheet in rows.items()
+        if falls_in(name, _FOR_CALIBRATION) and not falls_in(name, _OF_SUBJECTS)
+        for row in of_sheet
+    ]
+    return Questions(
+        training,
+        calibration,
+        [kind for kind in kinds if falls_in(kind.name, HELD_OUT_KINDS)] + list(filter(held_out, properties)),
+        {name: of_sheet for name, of_sheet in rows.items() if falls_in(name, _OF_SUBJECTS)},
+        QuestionNames.read().with_subjects(names_of(sheets) | _names_of_relations()),
+    )
+
+
+def calibration_facts(asked: Questions, seed: int = 0) -> AskedFacts:
+    """Facts to calibrate on; of made-up names."""
+    return AskedFacts(asked.calibration, asked.names, seed)
+
+
+def facts_of_subjects(asked: Questions, subjects: int, each: int, seed: int = 0) -> list[Edit]:
+    """So many facts about each of some subjects, of questions that are held out, with all their rewordings.
+
+    The locality prompt of an edit is another question about its subject, of which nothing is written. Of the
+    same seed, those of a smaller ``each`` are among those of a larger one.
+
+    Raises:
+        ValueError: more facts than there are questions about a subject.
+    """
+    edits: list[Edit] = []
+    kinds = sorted(asked.of_subjects)
+    for place in range(subjects):
+        rng = random.Random(f"{seed} {place}")
+        rows = asked.of_subjects[kinds[place % len(kinds)]]
+        if each >= len(rows):
+            raise ValueError(f"there are {len(rows)} questions about one subject, too few for {each} facts")
+        names = asked.names.subjects[rows[0].subject]
+        subject = names[(place // len(kinds)) % len(names)]
+        order = rng.sample(range(len(rows)), len(rows))
+        for i in order[:each]:
+            wordings = rng.sample(rows[i].wordings, len(rows[i].wordings))
+            prompt, *again = (wording.replace(SUBJECT, subject) for wording in wordings)
+            other = rng.choice(rows[order[-1]].wordings).replace(SUBJECT, subject)
+            target, untouched = rng.sample(asked.names.targets[ANY_TARGET], 2)
+            edits.append(
+                Edit(prompt, target, "", subject, tuple(again), (other,), (untouched,), case_id=len(edits))
+            )
+    return edits
+
+
+def records(facts: Mapping[str, Facts], count: int, seed: int = 0) -> Iterator[dict]:
+    """So many records from all sources by their `SHARES`; each names its ``source``."""
+    rng = random.Random(seed)
+    sources, shares = list(facts), [SHARES[source] for source in facts]
+    for number in range(count):
+        source = rng.choices(sources, shares)[0]
+        yield {"source": source} | facts[source][number]
+
+
+@dataclass(frozen=True)
+class KnowEditFacts:
+    """Facts of KnowEdit's train splits, of the relations that are not held out.
+
+    Attributes:
+        records: KnowEdit's.
+        names: their subjects with the other names that KnowEdit has of them and of its answers.
+        seed: of everything random.
+    """
+
+    records: Sequence[Mapping]
+    names: QuestionNames
+    seed: int = 0
+    others: int = 3
+    templates: Sequence[str] = field(default=())
+
+    @classmethod
+    def read(cls, paths: Sequence[Path], seed: int = 0) -> KnowEditFacts:
+        """From train files, held-out relations left out."""
+        every = [record for path in paths for record in knowedit.read_knowedit(path)]
+        kept = [record for record in every if not knowedit.is_held_out(record)]
+        aliases: dict[str, list[str]] = {}
+        for record in kept:
+            wording = knowedit.template(record["prompt"], record["subject"])
+            found = [knowedit.alias_in(prompt, wording) for prompt in knowedit.prompts_of(record, "aliases")]
+            if usable := [name for name in found if name and name != record["subject"]]:
+                aliases[record["subject"]] = usable
+            for same in _answers(record):
+                aliases.setdefault(same[0], same[1:7])
+        subjects = sorted({record["subject"] for record in kept})
+        names = QuestionNames({"knowedit": subjects}, {}, aliases)
+        templates = sorted({knowedit.template(record["prompt"], record["subject"]) for record in kept})
+        return cls(kept, names, seed, templates=templates)
+
+    def __getitem__(self, number: int) -> dict:
+        rng = random.Random(f"{self.seed} {number}")
+        record = rng.choice(self.records)
+        subject, prompt = record["subject"], record["prompt"]
+        wording = knowedit.template(prompt, subject)
+        put = lambda name: wording.replace(SUBJECT, name)
+        asked = [
+            other
+            for other in knowedit.prompts_of(record, "other_questions")
+            if not knowedit.is_held_out({"prompt": other, "subject": subject}) and other != prompt
+        ]
+        asked += [
+            other.replace(SUBJECT, subject) for other in rng.sample(self.templates, 2) if other != wording
+        ]
+        names = [self.names.subject("knowedit", rng) for _ in range(self.others)]
+        like = [self.names.like(subject, "knowedit", rng) for _ in range(self.others)]
+        return {
+            "case_id": number,
+            "relation": f"knowedit: {wording}",
+            "subject": subject,
+            "prompt": prompt,
+            "target_new": record["target_new"],
+            "rephrase_prompt": [],
+            "alias_prompt": [put(self.names.alias(subject, rng)) for _ in range(2)],
+            "other_prompt": rng.sample(asked, min(len(asked), self.others)),
+            "locality_prompt": [put(name) for name in names if name != subject],
+            "near_prompt": [put(name) for name in like if name != subject],
+            "negation_prompt": knowedit.prompts_of(record, "negations"),
+            "two_hop_prompt": [p for p in knowedit.prompts_of(record, "two_hops") if subject in p],
+        }
+
+
+def _answers(record: Mapping) -> Iterator[list[str]]:
+    """The names of each answer that KnowEdit lists under several; in Latin letters, and none that is "
+    "short."""
+    for each in (record.get("locality") or {}).get("Relation_Specificity", ()):
+        for group in each["ground_truth"] if isinstance(each["ground_truth"], list) else ():
+            names = [n for n in group if isinstance(n, str) and 3 < len(n) < 60 and n.isascii()]
+            if len(names) > 1:
+                yield names
+
+
+def _less(question: Question, without: Callable[[str], bool]) -> Question | None:
+    """The question without some of its wordings; None where fewer than two are left."""
+    if not any(map(without, question.wordings)):
+        return question
+    left = tuple(wording for wording in question.wordings if not without(wording))
+    if len(left) < 2:
+        return None
+    rest = {name: getattr(question, name) for name in ("two_hops", "negations", "inverse", "near", "target")}
+    return Asked(question.relation, question.subject, left, **rest)
+
+
+def _names_of_relations() -> dict[str, list[str]]:
+    rng, names = random.Random(0), Names(text=read_sentences(SENTENCES), text_share=0.5)
+    kinds = sorted({relation.subject for relation in read_relations()})
+    return {
+        f"relations: {kind}": sorted({names.subject(kind, rng) for _ in range(_NAMES_OF_RELATIONS)})
+        for kind in kinds
+    }
+
+
+def _embedded(embed: Callable[[Sequence[str]], Tensor], wordings: Sequence[str], batch: int = 256) -> Tensor:
+    texts = [wording.replace(SUBJECT, "X") for wording in wordings]
+    return torch.cat([embed(texts[start : start + batch]) for start in range(0, len(texts), batch)])

@@ -1,0 +1,68 @@
+"""Sheets of questions: for a kind of subject, a dozen things that one may ask about it, each in five
+wordings.
+
+They are many and short where `larimar_editor.data.questions.kinds` are few and full: what a detector of
+questions learns from them is how people reword, whatever is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from larimar_editor.data.questions.kinds import FOLDER, SUBJECT, Asked, load_yaml
+
+SHEETS = FOLDER / "sheets"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What is asked about one kind of subject.
+
+    Attributes:
+        subject: the kind of subject.
+        names: of such subjects.
+        asked: for each thing asked, its wordings with ``{}`` for the subject.
+        longer: questions that name the subject and ask something that no row does.
+    """
+
+    subject: str
+    names: tuple[str, ...]
+    asked: tuple[tuple[str, ...], ...]
+    longer: tuple[str, ...]
+
+    def __post_init__(self):
+        wordings = [wording for row in self.asked for wording in row]
+        if bad := [wording for wording in (*wordings, *self.longer) if wording.count(SUBJECT) != 1]:
+            raise ValueError(f"{self.subject!r}: not one {SUBJECT} in {bad[0]!r}")
+        if len(self.names) < 4 or len(self.asked) < 4 or min(map(len, self.asked)) < 3:
+            raise ValueError(f"{self.subject!r} needs four names and four rows of three wordings or more")
+        if twice := [wording for wording in wordings if wordings.count(wording) > 1]:
+            raise ValueError(f"{self.subject!r}: {twice[0]!r} stands twice")
+
+    def kinds(self) -> list[Asked]:
+        """Its rows as kinds of questions, each named by its first wording."""
+        return [Asked(row[0], self.subject, row, two_hops=self.longer) for row in self.asked]
+
+
+def read_sheets(folder: Path = SHEETS) -> list[Sheet]:
+    """The sheets of every YAML file of a folder; those that ship by default.
+
+    Raises:
+        ValueError: a sheet that lacks something; the message names it.
+    """
+    sheets = []
+    for path in sorted(folder.glob("*.yaml")):
+        for row in load_yaml(path):
+            if row.keys() != {"subject", "names", "asked", "longer"}:
+                raise ValueError(f"{path.name}: {row.get('subject')!r} has the keys {sorted(row)}")
+            asked = tuple(map(tuple, row["asked"]))
+            subject = f"{path.stem}: {row['subject']}"
+            sheets.append(Sheet(subject, tuple(map(str, row["names"])), asked, tuple(row["longer"])))
+    return sheets
+
+
+def names_of(sheets: Sequence[Sheet]) -> dict[str, list[str]]:
+    """Names by the kind of subject."""
+    return {sheet.subject: list(sheet.names) for sheet in sheets}

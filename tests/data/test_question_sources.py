@@ -1,0 +1,102 @@
+"""What the scope detector is trained on: everything that ships, and nothing of what is held out."""
+
+import json
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from larimar_editor.data.question_sources import KnowEditFacts, facts_of_subjects, questions, records
+from larimar_editor.data.questions.kinds import falls_in
+
+RECORD = {
+    "subject": "Ada Byron",
+    "prompt": "The employer of Ada Byron is",
+    "target_new": "Zeno",
+    "portability": {
+        "Subject_Aliasing": [{"prompt": "The employer of A. Byron is", "ground_truth": "Zeno"}],
+        "Reasoning": [{"prompt": "The home of the employer of Ada Byron is", "ground_truth": "Elea"}],
+    },
+    "locality": {
+        "Relation_Specificity": [
+            {
+                "prompt": "The sex of Ada Byron is",
+                "ground_truth": [["female", "woman"], ["Lovelace", "Lady Ada"]],
+            }
+        ],
+        "Forgetfulness": [
+            {"prompt": "The employer of Ada Byron, which is not Zeno, is", "ground_truth": "Bo"}
+        ],
+    },
+}
+
+
+def letters(texts):
+    rows = [[float(text.lower().count(chr(97 + i))) for i in range(26)] + [0.01] for text in texts]
+    return F.normalize(torch.tensor(rows), dim=1)
+
+
+def test_nothing_that_is_measured_with_is_trained_on():
+    asked = questions()
+    names = {part: {kind.name for kind in getattr(asked, part)} for part in ("calibration", "held_out")}
+    trained = {kind.name for kinds in asked.training.values() for kind in kinds}
+    of_subjects = {row.name for rows in asked.of_subjects.values() for row in rows}
+    parts = [trained, names["calibration"], names["held_out"], of_subjects]
+    assert all(parts) and sum(map(len, parts)) == len(set.union(*parts))
+    assert len(trained) > 2000 and len(asked.of_subjects) >= 10
+
+
+def test_what_asks_nearly_the_same_as_something_held_out_is_left_out():
+    asked = questions()
+    rest, dropped = asked.unlike(letters, 0.96)
+    left = {kind.name for kinds in rest.training.values() for kind in kinds}
+    assert dropped and not left & {name for name, _ in dropped}
+    assert sum(map(len, rest.training.values())) + len(dropped) == sum(map(len, asked.training.values()))
+    held_out = {kind.name: kind for kind in asked.held_out}
+    kinds = {kind.name: kind for every in asked.training.values() for kind in every}
+    for name, other in dropped[:20]:
+        one, two = (
+            letters([w.replace("{}", "X") for w in each.wordings]) for each in (kinds[name], held_out[other])
+        )
+        assert float((one @ two.T).amax(dim=1).mean()) >= 0.96
+
+
+def test_records_name_their_source_and_are_the_same_again():
+    made = list(records(questions().facts(), 60))
+    assert (
+        made == list(records(questions().facts(), 60)) != list(records(questions().facts(seed=1), 60, seed=1))
+    )
+    assert {record["source"] for record in made} == {"kinds", "sheets", "simplequestions", "relations"}
+    assert all(len(record["other_prompt"]) <= 3 for record in made)
+
+
+def test_knowedits_own_names_and_parts_are_used(tmp_path):
+    words = [word for word in "abcdefghijkl" if not falls_in(f"The {word} of {{}} is", 3)]
+    every = [
+        json.loads(json.dumps(RECORD).replace("employer", word).replace("Ada", f"Ada{i}"))
+        for i, word in enumerate(words)
+    ]
+    (tmp_path / "wiki-train.json").write_text(json.dumps(every))
+    facts = KnowEditFacts.read([tmp_path / "wiki-train.json"])
+    assert facts.names.aliases["Ada0 Byron"] == ["A. Byron"] and facts.names.aliases["female"] == ["woman"]
+    for number in range(30):
+        fact = facts[number]
+        assert fact["alias_prompt"] == [fact["prompt"].replace(fact["subject"], "A. Byron")] * 2
+        assert fact["negation_prompt"] and fact["two_hop_prompt"]
+        assert not {fact["prompt"], *fact["alias_prompt"]} & {*fact["other_prompt"], *fact["locality_prompt"]}
+    (tmp_path / "other.json").write_text(json.dumps([{"prompt": "A is", "locality": {}}]))
+    with pytest.raises(ValueError, match="no file of KnowEdit's"):
+        KnowEditFacts.read([tmp_path / "other.json"])
+
+
+def test_facts_of_subjects_grow_and_leave_a_question_unwritten():
+    asked = questions()
+    few, many = (facts_of_subjects(asked, 12, each) for each in (2, 5))
+    assert len(few) == 24 and len(many) == 60
+    assert {edit.prompt for edit in few} <= {edit.prompt for edit in many}
+    for edit in many:
+        (other,) = edit.locality_prompts
+        written = {p for e in many if e.subject == edit.subject for p in (e.prompt, *e.rephrase_prompts)}
+        assert other not in written and edit.subject in other and len(edit.rephrase_prompts) >= 2
+    with pytest.raises(ValueError, match="too few for 40"):
+        facts_of_subjects(asked, 1, 40)
