@@ -28,7 +28,7 @@ setup(
     package_data={
         "larimar_editor": ["checkpoints/*/*", "evaluation/tables/*.yaml"],
         "larimar_editor.data": ["*.json", "*.txt", "*.yaml", "*.md"],
-        "larimar_editor.data.questions": ["*.json", "*.yaml", "sheets/*.yaml"],
+        "larimar_editor.data.questions": ["*.json", "*.yaml", "*/*.yaml"],
         "larimar_editor.hparams_files": ["*/*.yaml"],
     },
     install_requires=[

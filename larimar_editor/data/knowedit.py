@@ -6,11 +6,14 @@ Zhang et al. 2024; Apache-2.0. Its files do not ship; `docs/data.md` says where 
 from __future__ import annotations
 
 import json
+import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from larimar_editor.data.questions.facts import QuestionNames
 from larimar_editor.data.questions.kinds import SUBJECT, falls_in
 
 # Prompts of a record, by what they are to its own prompt.
@@ -71,3 +74,79 @@ def alias_in(prompt: str, wording: str) -> str | None:
     before, _, after = wording.partition(SUBJECT)
     match = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", prompt)
     return match[1] if match else None
+
+
+@dataclass(frozen=True)
+class KnowEditFacts:
+    """Facts of KnowEdit's train splits, of the relations that are not held out.
+
+    Attributes:
+        records: KnowEdit's.
+        names: their subjects with the other names that KnowEdit has of them and of its answers.
+        seed: of everything random.
+        others: prompts of each sort that asks something else, at most.
+        templates: wordings of all relations: what else may be asked of a subject.
+    """
+
+    records: Sequence[Mapping]
+    names: QuestionNames
+    seed: int = 0
+    others: int = 3
+    templates: Sequence[str] = field(default=())
+
+    @classmethod
+    def read(cls, paths: Sequence[Path], seed: int = 0) -> KnowEditFacts:
+        """From train files, held-out relations left out."""
+        every = [record for path in paths for record in read_knowedit(path)]
+        kept = [record for record in every if not is_held_out(record)]
+        aliases: dict[str, list[str]] = {}
+        for record in kept:
+            wording = template(record["prompt"], record["subject"])
+            found = [alias_in(prompt, wording) for prompt in prompts_of(record, "aliases")]
+            if usable := [name for name in found if name and name != record["subject"]]:
+                aliases[record["subject"]] = usable
+            for same in _answers(record):
+                aliases.setdefault(same[0], same[1:7])
+        subjects = sorted({record["subject"] for record in kept})
+        names = QuestionNames({"knowedit": subjects}, {}, aliases)
+        templates = sorted({template(record["prompt"], record["subject"]) for record in kept})
+        return cls(kept, names, seed, templates=templates)
+
+    def __getitem__(self, number: int) -> dict:
+        rng = random.Random(f"{self.seed} {number}")
+        record = rng.choice(self.records)
+        subject, prompt = record["subject"], record["prompt"]
+        wording = template(prompt, subject)
+        put = lambda name: wording.replace(SUBJECT, name)
+        asked = [
+            other
+            for other in prompts_of(record, "other_questions")
+            if not is_held_out({"prompt": other, "subject": subject}) and other != prompt
+        ]
+        others = rng.sample(self.templates, min(2, len(self.templates)))
+        asked += [other.replace(SUBJECT, subject) for other in others if other != wording]
+        names = [self.names.subject("knowedit", rng) for _ in range(self.others)]
+        like = [self.names.like(subject, "knowedit", rng) for _ in range(self.others)]
+        return {
+            "case_id": number,
+            "relation": f"knowedit: {wording}",
+            "subject": subject,
+            "prompt": prompt,
+            "target_new": record["target_new"],
+            "rephrase_prompt": [],
+            "alias_prompt": [put(self.names.alias(subject, rng)) for _ in range(2)],
+            "other_prompt": rng.sample(asked, min(len(asked), self.others)),
+            "locality_prompt": [put(name) for name in names if name != subject],
+            "near_prompt": [put(name) for name in like if name != subject],
+            "negation_prompt": prompts_of(record, "negations"),
+            "two_hop_prompt": [p for p in prompts_of(record, "two_hops") if subject in p],
+        }
+
+
+def _answers(record: Mapping) -> Iterator[list[str]]:
+    """The names of each answer that KnowEdit lists under several, in Latin letters; short ones left out."""
+    for each in (record.get("locality") or {}).get("Relation_Specificity", ()):
+        for group in each["ground_truth"] if isinstance(each["ground_truth"], list) else ():
+            names = [n for n in group if isinstance(n, str) and 3 < len(n) < 60 and n.isascii()]
+            if len(names) > 1:
+                yield names

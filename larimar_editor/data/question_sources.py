@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from larimar_editor.data import knowedit
 from larimar_editor.data.edits import Edit
+from larimar_editor.data.knowedit import KnowEditFacts
 from larimar_editor.data.questions.facts import ANY_SUBJECT, AskedFacts, QuestionNames
 from larimar_editor.data.questions.kinds import (
     ANY_TARGET,
@@ -27,14 +27,15 @@ from larimar_editor.data.questions.kinds import (
     Asked,
     Question,
     falls_in,
+    read_fragments,
     read_kinds,
 )
 from larimar_editor.data.questions.sheets import names_of, read_sheets
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, read_wordings
-from larimar_editor.data.relations import Names, read_relations
+from larimar_editor.data.relations import Names, Relation, read_relations
 from larimar_editor.data.texts import SENTENCES, read_sentences
 
-SHARES = {"kinds": 5, "sheets": 7, "simplequestions": 3, "relations": 2, "knowedit": 3, "held out": 1}
+SHARES = {"kinds": 6, "sheets": 7, "simplequestions": 3, "relations": 3, "knowedit": 3, "held out": 1}
 _FOR_CALIBRATION = 6  # one sheet in so many; every other of them is measured with instead
 _OF_SUBJECTS = 2 * _FOR_CALIBRATION
 _NAMES_OF_RELATIONS = 400  # of each kind of subject
@@ -122,11 +123,8 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
         for name, wordings in read_wordings().items()
         if (kind := kept(Asked(name, ANY_SUBJECT, tuple(wordings))))
     ]
-    relations = [
-        kind
-        for each in read_relations()
-        if (kind := kept(Asked(each.name, f"relations: {each.subject}", each.prompts)))
-    ]
+    fragments = read_fragments()
+    relations = [kind for each in read_relations() if (kind := kept(_relation(each, fragments)))]
     held_out = lambda kind: falls_in(kind.relation, HELD_OUT_PROPERTIES)
     training = {
         "kinds": [kind for kind in kinds if not falls_in(kind.name, HELD_OUT_KINDS)],
@@ -195,82 +193,6 @@ def records(facts: Mapping[str, Facts], count: int, seed: int = 0) -> Iterator[d
         yield {"source": source} | facts[source][number]
 
 
-@dataclass(frozen=True)
-class KnowEditFacts:
-    """Facts of KnowEdit's train splits, of the relations that are not held out.
-
-    Attributes:
-        records: KnowEdit's.
-        names: their subjects with the other names that KnowEdit has of them and of its answers.
-        seed: of everything random.
-    """
-
-    records: Sequence[Mapping]
-    names: QuestionNames
-    seed: int = 0
-    others: int = 3
-    templates: Sequence[str] = field(default=())
-
-    @classmethod
-    def read(cls, paths: Sequence[Path], seed: int = 0) -> KnowEditFacts:
-        """From train files, held-out relations left out."""
-        every = [record for path in paths for record in knowedit.read_knowedit(path)]
-        kept = [record for record in every if not knowedit.is_held_out(record)]
-        aliases: dict[str, list[str]] = {}
-        for record in kept:
-            wording = knowedit.template(record["prompt"], record["subject"])
-            found = [knowedit.alias_in(prompt, wording) for prompt in knowedit.prompts_of(record, "aliases")]
-            if usable := [name for name in found if name and name != record["subject"]]:
-                aliases[record["subject"]] = usable
-            for same in _answers(record):
-                aliases.setdefault(same[0], same[1:7])
-        subjects = sorted({record["subject"] for record in kept})
-        names = QuestionNames({"knowedit": subjects}, {}, aliases)
-        templates = sorted({knowedit.template(record["prompt"], record["subject"]) for record in kept})
-        return cls(kept, names, seed, templates=templates)
-
-    def __getitem__(self, number: int) -> dict:
-        rng = random.Random(f"{self.seed} {number}")
-        record = rng.choice(self.records)
-        subject, prompt = record["subject"], record["prompt"]
-        wording = knowedit.template(prompt, subject)
-        put = lambda name: wording.replace(SUBJECT, name)
-        asked = [
-            other
-            for other in knowedit.prompts_of(record, "other_questions")
-            if not knowedit.is_held_out({"prompt": other, "subject": subject}) and other != prompt
-        ]
-        asked += [
-            other.replace(SUBJECT, subject) for other in rng.sample(self.templates, 2) if other != wording
-        ]
-        names = [self.names.subject("knowedit", rng) for _ in range(self.others)]
-        like = [self.names.like(subject, "knowedit", rng) for _ in range(self.others)]
-        return {
-            "case_id": number,
-            "relation": f"knowedit: {wording}",
-            "subject": subject,
-            "prompt": prompt,
-            "target_new": record["target_new"],
-            "rephrase_prompt": [],
-            "alias_prompt": [put(self.names.alias(subject, rng)) for _ in range(2)],
-            "other_prompt": rng.sample(asked, min(len(asked), self.others)),
-            "locality_prompt": [put(name) for name in names if name != subject],
-            "near_prompt": [put(name) for name in like if name != subject],
-            "negation_prompt": knowedit.prompts_of(record, "negations"),
-            "two_hop_prompt": [p for p in knowedit.prompts_of(record, "two_hops") if subject in p],
-        }
-
-
-def _answers(record: Mapping) -> Iterator[list[str]]:
-    """The names of each answer that KnowEdit lists under several; in Latin letters, and none that is "
-    "short."""
-    for each in (record.get("locality") or {}).get("Relation_Specificity", ()):
-        for group in each["ground_truth"] if isinstance(each["ground_truth"], list) else ():
-            names = [n for n in group if isinstance(n, str) and 3 < len(n) < 60 and n.isascii()]
-            if len(names) > 1:
-                yield names
-
-
 def _less(question: Question, without: Callable[[str], bool]) -> Question | None:
     """The question without some of its wordings; None where fewer than two are left."""
     if not any(map(without, question.wordings)):
@@ -280,6 +202,11 @@ def _less(question: Question, without: Callable[[str], bool]) -> Question | None
         return None
     rest = {name: getattr(question, name) for name in ("two_hops", "negations", "inverse", "near", "target")}
     return Asked(question.relation, question.subject, left, **rest)
+
+
+def _relation(relation: Relation, fragments: Mapping[str, tuple[str, ...]]) -> Asked:
+    wordings = dict.fromkeys((*relation.prompts, *fragments.get(relation.name, ())))
+    return Asked(relation.name, f"relations: {relation.subject}", tuple(wordings))
 
 
 def _names_of_relations() -> dict[str, list[str]]:

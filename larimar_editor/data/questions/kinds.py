@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ SUBJECT, TARGET = "{}", "[T]"
 ANY_TARGET = "anything"  # the list of answers of a question that does not say which it takes
 HELD_OUT_KINDS = 4  # one kind in so many is not trained on
 # Forms that ask the same, each with the fewest wordings that a kind must have of it.
-SAME = {"statements": 5, "questions": 4, "openings": 2, "requests": 3}
+SAME = {"statements": 5, "questions": 4, "openings": 2, "requests": 3, "fragments": 0}
 # Forms that do not, though they name the subject or the answer.
 OTHER = {"inverse": 3, "negations": 2, "two_hops": 3}
 
@@ -65,6 +65,7 @@ class Kind:
         negations: they ask for what is not the answer.
         two_hops: longer questions that only contain the fact.
         near: names of kinds that are easily confused with it.
+        fragments: running text that stops where the answer begins.
     """
 
     relation: str
@@ -78,6 +79,7 @@ class Kind:
     negations: tuple[str, ...]
     two_hops: tuple[str, ...]
     near: tuple[str, ...] = ()
+    fragments: tuple[str, ...] = ()
 
     def __post_init__(self):
         for form, least in (SAME | OTHER).items():
@@ -113,6 +115,15 @@ def load_yaml(path: Path) -> Any:
     return yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
+def read_fragments(folder: Path = FOLDER) -> dict[str, tuple[str, ...]]:
+    """Wordings in running text by the name of what they ask, from every YAML file in ``fragments``."""
+    found: dict[str, tuple[str, ...]] = {}
+    for path in sorted((folder / "fragments").glob("*.yaml")):
+        for name, wordings in load_yaml(path).items():
+            found[name] = found.get(name, ()) + tuple(wordings)
+    return found
+
+
 def read_kinds(folder: Path = FOLDER) -> list[Kind]:
     """The kinds of every ``FILE.yaml`` in a folder that is not ``FILE-names.yaml``; those that ship by
     default.
@@ -121,6 +132,7 @@ def read_kinds(folder: Path = FOLDER) -> list[Kind]:
         ValueError: a kind that lacks something, or one of a name that another has; the message names it.
     """
     kinds: dict[str, Kind] = {}
+    fragments = read_fragments(folder)
     known = {each.name for each in fields(Kind)}
     for path in sorted(folder.glob("*.yaml")):
         if path.stem.endswith("-names"):
@@ -132,6 +144,7 @@ def read_kinds(folder: Path = FOLDER) -> list[Kind]:
             if unknown := values.keys() - known:
                 raise ValueError(f"{path.name}: {row.get('relation')!r} has unknown keys {sorted(unknown)}")
             kind = Kind(**values)
+            kind = replace(kind, fragments=kind.fragments + fragments.get(kind.name, ()))
             if kind.name in kinds:
                 raise ValueError(f"{path.name}: a kind called {kind.name!r} is there already")
             kinds[kind.name] = kind
