@@ -19,7 +19,8 @@ from torch.nn import functional as F
 from larimar_editor import LarimarHyperParams, UnknownFact
 from larimar_editor.memory.addressing import Reference, gaussian_weights, pseudoinverse_weights
 from larimar_editor.memory.memory import Memory
-from larimar_editor.scope.detectors import ExternalScopeDetector, decide
+from larimar_editor.scope.decision import decide
+from larimar_editor.scope.detectors import ExternalScopeDetector
 from larimar_editor.scope.nearest import exact
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.facts import Fact, FactStore
@@ -79,7 +80,8 @@ def test_pseudoinverse_weights_reach_as_near_as_rows_can(seed, rows, columns):
 class Letters:
     """A detector without a network: unit vectors of letter counts."""
 
-    threshold, embedding_size, similarity = 0.8, 26, staticmethod(ExternalScopeDetector.similarity)
+    threshold, embedding_size, look = 0.8, 26, None
+    similarity = staticmethod(ExternalScopeDetector.similarity)
 
     @staticmethod
     def embed(texts):
@@ -126,8 +128,10 @@ def test_no_letter_of_a_text_is_lost_between_its_sentences(text):
     parts = sentences(text)
     assert parts
     whole, joined = "".join(text.split()), "".join("".join(parts).split())
-    assert joined.startswith(whole), "a question with the start of its answer comes once more, at the end"
-    assert joined == whole or whole.endswith("".join(parts[-2].split()))
+    again = "".join(parts[-2].split()) if len(parts) > 1 else ""
+    assert joined == whole or joined.replace(2 * again, again, 1) == whole, (
+        "a question comes once more, before the start of its answer"
+    )
 
 
 # --- edited states

@@ -14,15 +14,15 @@ from larimar_editor.utils.text import prompt_and_target
 
 
 def requests(count: int, seed: int = 0) -> list[dict]:
-    """Made-up facts, prompts all different."""
+    """Made-up facts, prompts all different; each with its subject and a rewording."""
     made = RephrasedFacts(read_relations(), Names(), seed, openers=0.0)
     result: dict[str, dict] = {}
     number = 0
     while len(result) < count:
         fact = made[number]
-        result.setdefault(
-            fact["prompt"].strip(), {"prompt": fact["prompt"], "target_new": fact["target_new"]}
-        )
+        request = {key: fact[key] for key in ("prompt", "target_new", "subject")}
+        request["rephrase_prompt"] = fact["rephrase_prompt"][0]
+        result.setdefault(fact["prompt"].strip(), request)
         number += 1
     return list(result.values())
 

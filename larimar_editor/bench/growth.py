@@ -24,7 +24,7 @@ def with_rows(sizes: Sequence[int], latent_size: int, key_size: int) -> list[dic
     """
     result = []
     for rows in sizes:
-        state = _filled(rows, min(rows // 2, 256), latent_size, key_size)
+        state = filled(rows, min(rows // 2, 256), latent_size, key_size)
         result.append({"rows": rows} | summary(_further(state, latent_size, key_size)))
     return result
 
@@ -33,7 +33,7 @@ def with_facts(counts: Sequence[int], rows: int, latent_size: int, key_size: int
     """The same with so many facts written already, and the bytes that each of them takes."""
     result = []
     for count in counts:
-        state = _filled(rows, count, latent_size, key_size)
+        state = filled(rows, count, latent_size, key_size)
         bytes_each = sum(state.store.column(name)[0].nbytes for name in ("value", "weight", "scope"))
         row = {"facts": count, "bytes_per_fact": bytes_each} | summary(_further(state, latent_size, key_size))
         result.append(row)
@@ -41,7 +41,8 @@ def with_facts(counts: Sequence[int], rows: int, latent_size: int, key_size: int
     return [row | {"against_the_first": row["median"] / first} for row in result]
 
 
-def _filled(rows: int, count: int, latent_size: int, key_size: int) -> EditedState:
+def filled(rows: int, count: int, latent_size: int, key_size: int) -> EditedState:
+    """A state with so many facts of random numbers."""
     state = EditedState(Memory.empty(rows, latent_size), Reference.from_prompts(rows, key_size), FactStore())
     block = 4096
     for start in range(0, count, block):

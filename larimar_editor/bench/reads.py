@@ -11,6 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from larimar_editor.bench.clock import seconds_of, summary
+from larimar_editor.bench.growth import filled
 from larimar_editor.evaluation.harness.preserving import preserved, state_with
 from larimar_editor.model.larimar import LarimarForCausalLM
 
@@ -24,6 +25,34 @@ def reads(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
     result = {"read": summary(read), "sentence_encoder": summary(key)}
     ratio = result["read"]["median"] / result["sentence_encoder"]["median"]
     return result | {"facts": len(facts), "read_against_sentence_encoder": ratio}
+
+
+def among_many(model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) -> dict:
+    """A read among ``count`` facts, with both stages of the scope detector and with the first alone, in turn.
+
+    Each of ``facts`` is asked as it was written and in other words. The other facts are of random numbers, so
+    that the look-up has its work and the second stage has only the few candidates that real facts are.
+    """
+    config = model.config
+    state = filled(config.memory_rows, count, config.latent_size, model.detectors.external.embedding_size)
+    state, candidates = state.to(model.queries.device), config.scope_candidates
+    spent: dict[str, list[float]] = {}
+    with preserved(model, state):
+        model.write(facts)
+        try:
+            for asked in ("prompt", "rephrase_prompt"):
+                for fact in facts:
+                    for stages, number in (("first_stage", 0), ("both_stages", candidates)):
+                        config.scope_candidates = number
+                        seconds = seconds_of([partial(model.read, [fact[asked]])])
+                        spent.setdefault(f"{asked}.{stages}", []).extend(seconds)
+        finally:
+            config.scope_candidates = candidates
+    result: dict = {"facts": count} | {name: summary(seconds) for name, seconds in spent.items()}
+    for asked in ("prompt", "rephrase_prompt"):
+        both, first = (result[f"{asked}.{stages}"]["median"] for stages in ("both_stages", "first_stage"))
+        result[f"{asked}.against_first_stage"] = both / first
+    return result
 
 
 def generation(

@@ -94,6 +94,11 @@ def _targets(sizes: Sizes) -> list[Target]:
             1.1,
         ),
         Target(
+            "a reworded read among the most facts, both stages of the detector against the first",
+            ("reads", "among_many", "rephrase_prompt.against_first_stage"),
+            1.3,
+        ),
+        Target(
             "an edit after the most facts against one after the fewest",
             ("facts", -1, "against_the_first"),
             1.2,
@@ -201,7 +206,10 @@ def _lookups(subject: Subject, sizes: Sizes) -> list[dict]:
 _MEASURES: dict[str, Callable[[Subject, Sizes], Any]] = {
     "edits": lambda subject, sizes: edits.one_by_one(subject.model, _facts(sizes)[: sizes.edits]),
     "blocks": lambda subject, sizes: edits.in_blocks(subject.model, _facts(sizes), sizes.blocks),
-    "reads": lambda subject, sizes: reads.reads(subject.model, _facts(sizes)[:200]),
+    "reads": lambda subject, sizes: (
+        reads.reads(subject.model, _facts(sizes)[:200])
+        | {"among_many": reads.among_many(subject.model, _facts(sizes)[:60], max(sizes.facts))}
+    ),
     "generation": lambda subject, sizes: reads.generation(subject.model, subject.bare, _facts(sizes)[0]),
     "rows": lambda subject, sizes: _growth(growth.with_rows, subject, sizes.rows),
     "facts": lambda subject, sizes: _growth(

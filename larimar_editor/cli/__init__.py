@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from larimar_editor.cli import bench, calibrate, compare, data, evaluate, fit, train
+from larimar_editor.cli import bench, calibrate, compare, data, evaluate, fit, train, train_detector
 
 app = typer.Typer(
     help="Larimar: one-shot, gradient-free knowledge editing with an episodic memory, for EasyEdit.",
@@ -17,6 +17,7 @@ app = typer.Typer(
 )
 app.command()(fit.fit)
 app.command()(train.train)
+app.command(name="train-detector")(train_detector.train_detector)
 app.command()(calibrate.calibrate)
 app.command()(compare.compare)
 app.command(name="eval")(evaluate.evaluate)

@@ -18,45 +18,40 @@ def calibrate(
     data: Annotated[
         Optional[Path],
         typer.Option(
-            help="Edits with rephrasings and locality prompts (EasyEdit's, ROME's or ZsRE format). By "
-            "default the project's own."
+            help="Edits with rephrasings and locality prompts (EasyEdit's, ROME's, ZsRE's or KnowEdit's "
+            "format), or SimpleQuestions' text. By default made-up facts, of kinds that nothing else uses."
         ),
     ] = None,
-    limit: Annotated[Optional[int], typer.Option(help="Use the first edits only.", min=1)] = None,
+    limit: Annotated[Optional[int], typer.Option(help="Cases at most; 600 made-up ones.", min=1)] = None,
+    questions: Annotated[
+        float,
+        typer.Option(
+            help="Share of other questions about a written subject that may be accepted.", min=0, max=0.5
+        ),
+    ] = 0.02,
+    subjects: Annotated[
+        float,
+        typer.Option(
+            help="Share of the same questions about other subjects that may be accepted.", min=0, max=0.5
+        ),
+    ] = 0.01,
     train: Annotated[
-        int,
-        typer.Option(
-            help="Made-up facts to learn the external detector's map from first, 80 or more; 0 learns none.",
-            min=0,
-        ),
-    ] = 0,
-    false_accepts: Annotated[
-        Optional[float],
-        typer.Option(
-            help="Share of locality prompts that may be accepted; by default the equal-error point.",
-            min=0,
-            max=0.5,
-        ),
-    ] = None,
+        int, typer.Option(help="Made-up facts that the internal detector is trained on first.", min=1)
+    ] = 1500,
     out: Annotated[Optional[Path], typer.Option(help="Folder to write the calibrated checkpoint to.")] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write it to the folder that --checkpoint names.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the made-up facts.")] = 0,
 ) -> None:
-    """Find the scope detector's threshold, with its equal-error rate and F1.
+    """Find the scope detector's thresholds: the lowest that keep the stated shares of false accepts.
 
-    The internal detector is trained first, on all relations but every third, and measured on the others. The
-    external detector's sentence encoder stays as it is; --train learns a linear map after it, from facts made
-    by rule. Without --data the threshold then comes from such facts too: a map learned from three quarters of
-    the relations is tried on the other quarter, whose locality prompts are the same question about the most
-    similar names. Other questions about the fact's own subject are counted besides: the detector tells them
-    from rephrasings badly.
+    It prints the shares that are accepted of every sort of prompt: rewordings and aliases, which should be,
+    and other questions, other subjects, names that are alike, negations and two hops, which should not. The
+    external detector's first stage gets a threshold of its own besides, scope_cosine. The internal detector
+    is trained first and gets the equal-error point: on made-up facts or, with --data, on two thirds of its
+    wordings.
     """
-    if 0 < train < 80:
-        raise typer.BadParameter(f"--train needs at least 80 facts to learn from and to try, got {train}")
-    if detector == "internal" and (train or false_accepts is not None):
-        raise typer.BadParameter("--train and --false-accepts are of the external detector")
     if write and checkpoint is None:
         raise typer.BadParameter("--write needs --checkpoint, the folder to change; --out writes another one")
     target = Path(checkpoint) if write and checkpoint is not None and out is None else out
@@ -64,24 +59,40 @@ def calibrate(
         raise typer.BadParameter(f"{target} ships with larimar_editor; choose another --out")
     if write and out is None and checkpoint in CHECKPOINTS:
         raise typer.BadParameter(f"{checkpoint} ships with larimar_editor; --out FOLDER writes another one")
-    from larimar_editor.data.edits import load_edits
+    from larimar_editor.data.question_sources import questions as asked
+    from larimar_editor.data.scope_cases import scope_cases
     from larimar_editor.model.checkpoint import stored_dtype
     from larimar_editor.model.loading import load_larimar
-    from larimar_editor.scope.calibration import calibrate_external, calibrate_internal
+    from larimar_editor.scope import calibration
 
     model, folder = load_larimar(checkpoint, "float32", {})
+    cases = (
+        calibration.made_up_cases(asked(), limit or 600, seed) if data is None else scope_cases(data, limit)
+    )
+    report: dict = {"detector": detector, "checkpoint": folder}
+    settings: dict = {"scope": detector}
     if detector == "external":
-        given = None if train and data is None else load_edits(data, limit)
-        report, weights = calibrate_external(
-            model.detectors.external.model, model.detectors.weights, given, train, false_accepts, seed
-        )
+        external, candidates = model.detectors.external, model.config.scope_candidates
+        settings["scope_cosine"] = None
+        for name, looked_at in (("scope_threshold", candidates), ("scope_cosine", 0)):
+            if looked_at or name == "scope_threshold" or external.look is not None:
+                result = calibration.calibrate(
+                    calibration.Judge(external, looked_at), cases, questions, subjects
+                )
+                settings[name], report[name] = result.threshold, result.to_dict()
     else:
-        result, weights = calibrate_internal(
-            model.queries.latents, model.config.latent_size, load_edits(data, limit)
-        )
-        report = result.to_dict()
-    typer.echo(json.dumps({"detector": detector, "checkpoint": folder, "facts": train} | report))
-    if target is not None:
+        encode, size = model.queries.latents, model.config.latent_size
+        if data is None:
+            made_up = calibration.training_cases(asked(), train, seed)
+            internal, weights = calibration.train_internal(encode, size, made_up)
+            result = calibration.calibrate(calibration.Judge(internal), cases, None, None)
+        else:
+            result, weights = calibration.calibrate_internal(encode, size, cases)
+        settings["scope_threshold"] = result.threshold
+        report["scope_threshold"] = result.to_dict()
         model.detectors.weights = dict(model.detectors.weights) | weights
-        model.config.scope, model.config.scope_threshold = detector, report["threshold"]
+    typer.echo(json.dumps(report))
+    if target is not None:
+        for name, value in settings.items():
+            setattr(model.config, name, value)
         model.save_pretrained(target, dtype=stored_dtype(Path(folder)))

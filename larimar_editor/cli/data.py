@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Optional
 
 import typer
+from tqdm.auto import tqdm
 
 from larimar_editor.cli.options import DECODER, DecoderOption, DeviceOption, DtypeOption, TextOption
 
@@ -112,39 +113,64 @@ def rephrase(
 
 @app.command()
 def questions(
-    count: Annotated[int, typer.Option(help="Facts to make.", min=1)] = 10_000,
+    count: Annotated[int, typer.Option(help="Facts to make.", min=1)] = 60_000,
     out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("questions.jsonl"),
+    knowedit: Annotated[
+        Optional[list[Path]],
+        typer.Option(help="A train split of KnowEdit's, to be used besides what ships; may be given again."),
+    ] = None,
     held_out: Annotated[
-        bool, typer.Option("--held-out", help="Of the quarter of the kinds that nothing is trained on.")
+        bool,
+        typer.Option(
+            "--held-out", help="Of what nothing is trained on, in place of what the detector is trained on."
+        ),
     ] = False,
     exclude: Annotated[
         Optional[list[Path]], typer.Option(help="Edits whose wordings must not occur; may be given again.")
     ] = None,
+    near: Annotated[
+        float,
+        typer.Option(
+            help="Mean cosine of wordings from which a question asks nearly the same as one that is held "
+            "out, and is left out.",
+            min=0,
+            max=1.01,
+        ),
+    ] = 0.85,
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
-    """Make up facts with all that a detector of questions has to tell apart: rewordings, other questions
-    about the subject, other and like-named subjects, inverses, negations, two hops; the same for the same
-    seed.
+    """Make the file that the scope detector is trained on: facts with all that it has to tell apart, which
+    are rewordings and aliases, other questions about the subject, other and like-named subjects, inverses,
+    negations, two hops. The same for the same seed.
     """
+    from larimar_editor.data import question_sources as sources
     from larimar_editor.data.edits import load_edits
     from larimar_editor.data.questions.facts import AskedFacts
-    from larimar_editor.data.questions.kinds import read_kinds, without_wordings_of
+    from larimar_editor.data.relations import wording_of, wordings_of
+    from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder
 
-    edits = [edit for path in exclude or () for edit in load_edits(path)]
-    kinds, dropped = without_wordings_of(read_kinds(), edits)
-    chosen = [kind for kind in kinds if kind.is_held_out == held_out]
-    facts = AskedFacts(chosen, seed=seed)
+    seen = wordings_of(edit for path in exclude or () for edit in load_edits(path))
+    asked = sources.questions(lambda wording: wording_of(wording) in seen)
+    dropped: list[tuple[str, str]] = []
+    if held_out:
+        made: dict[str, sources.Facts] = {"held out": AskedFacts(asked.held_out, asked.names, seed)}
+    else:
+        if near <= 1:
+            asked, dropped = asked.unlike(ExternalScopeDetector(sentence_encoder()).embed, near)
+        made = dict(asked.facts(knowedit or (), seed))
+    counts: dict[str, int] = {}
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("w", encoding="utf-8") as file:
-        for fact in map(facts.__getitem__, range(count)):
+        for fact in tqdm(sources.records(made, count, seed), total=count, unit="fact"):
+            counts[fact["source"]] = counts.get(fact["source"], 0) + 1
             file.write(json.dumps(fact, ensure_ascii=False) + "\n")
-    wordings = sum(len(kind.wordings) for kind in chosen)
+    kinds = asked.held_out if held_out else [kind for every in asked.training.values() for kind in every]
     report = {
         "out": str(out),
-        "facts": count,
-        "kinds": len(chosen),
-        "wordings": wordings,
-        "left_out": dropped,
+        "facts": counts,
+        "questions": len(kinds),
+        "wordings": sum(len(kind.wordings) for kind in kinds),
+        "left_out_as_nearly_held_out": dropped,
     }
     typer.echo(json.dumps(report))
 

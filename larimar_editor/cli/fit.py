@@ -9,6 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.cli.options import DECODER, DecoderOption, DeviceOption, DtypeOption, TextOption
 from larimar_editor.model.settings import FIT_KEY_GAIN, FIT_VALUE_GAIN
 
@@ -31,6 +32,13 @@ def fit(
     batch_size: Annotated[int, typer.Option(help="Sentences per decoder pass.", min=1)] = 64,
     dtype: DtypeOption = "auto",
     device: DeviceOption = "cpu",
+    detector: Annotated[
+        str,
+        typer.Option(
+            help="Checkpoint whose external scope detector it gets, by folder or name; none: the sentence "
+            "encoder as it is. A detector knows nothing of the decoder."
+        ),
+    ] = next(iter(CHECKPOINTS)),
     scope_threshold: Annotated[
         Optional[float], typer.Option(help="Threshold of the external scope detector; see `calibrate`.")
     ] = None,
@@ -42,13 +50,19 @@ def fit(
     import torch
 
     from larimar_editor.data.texts import SENTENCES, read_sentences
+    from larimar_editor.model.checkpoint import checkpoint_folder, external_detector_of
     from larimar_editor.model.closed_form import fit as closed_form
     from larimar_editor.model.loading import load_decoder
 
     start = time.perf_counter()
     decoder, tokenizer = load_decoder(model, dtype, device)
     chosen = read_sentences(text or SENTENCES, limit=sentences, seed=seed)
-    settings: dict[str, Any] = {} if scope_threshold is None else {"scope_threshold": scope_threshold}
+    weights: dict[str, torch.Tensor] = {}
+    settings: dict[str, Any] = {}
+    if detector != "none":
+        weights, settings = external_detector_of(checkpoint_folder(detector))
+    if scope_threshold is not None:
+        settings["scope_threshold"] = scope_threshold
     larimar = closed_form(
         decoder,
         tokenizer,
@@ -62,6 +76,7 @@ def fit(
         seed=seed,
         **settings,
     )
+    larimar.detectors.weights = weights
     larimar.save_pretrained(out, dtype=torch.float16)
     report = {
         "checkpoint": str(out),

@@ -96,9 +96,17 @@ class KnowEditFacts:
 
     @classmethod
     def read(cls, paths: Sequence[Path], seed: int = 0) -> KnowEditFacts:
-        """From train files, held-out relations left out."""
+        """From train files, held-out relations left out.
+
+        Raises:
+            ValueError: no file of KnowEdit's, or too little in it.
+        """
         every = [record for path in paths for record in read_knowedit(path)]
         kept = [record for record in every if not is_held_out(record)]
+        if len({record["subject"] for record in kept}) < 2:
+            raise ValueError(
+                f"{', '.join(map(str, paths))}: fewer than two subjects of relations that may be trained on"
+            )
         aliases: dict[str, list[str]] = {}
         for record in kept:
             wording = template(record["prompt"], record["subject"])

@@ -130,7 +130,7 @@ def _of_simplequestions(path: Path, count: int, seed: int) -> list[ScopeCase]:
         cases.append(
             _case(
                 put(prompt),
-                name,
+                name.lower(),
                 rephrasings=list(map(put, again)),
                 other_questions=asked,
                 other_subjects=[put(prompt, rng.choice(names))],

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.scoping import INTERNAL
 from larimar_editor.utils.files import flush
 
 if TYPE_CHECKING:
@@ -68,6 +69,27 @@ def save_checkpoint(model: LarimarForCausalLM, folder: Path, dtype: torch.dtype 
         for path in new.values():
             path.unlink(missing_ok=True)
     flush(folder)
+
+
+def external_detector_of(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """A checkpoint's external scope detector: its weights, and the settings that belong to them.
+
+    It knows nothing of the decoder, so that it may serve a checkpoint of any other.
+
+    Raises:
+        ValueError: a checkpoint whose threshold is of another detector.
+    """
+    config = LarimarConfig.from_pretrained(folder)
+    if config.scope != "external":
+        raise ValueError(f"the thresholds of {folder} are not of an external detector: scope: {config.scope}")
+    names = ("scope_threshold", "scope_cosine", "scope_candidates", "scope_encoder_name_or_path")
+    weights = {
+        name.removeprefix("scope."): value
+        for name, value in load_file(folder / WEIGHTS).items()
+        if name.startswith("scope.")
+    }
+    weights = {name: value for name, value in weights.items() if name not in INTERNAL}
+    return weights, {name: getattr(config, name) for name in names}
 
 
 def own_weights(model: LarimarForCausalLM) -> dict[str, Tensor]:

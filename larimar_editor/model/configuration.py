@@ -61,6 +61,11 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
         """Values of the settings that may be changed at any time, for telling whether one was."""
         return tuple(getattr(self, name) for name, each in _SETTINGS.items() if each.metadata.get("live"))
 
+    def threshold(self, two_stages: bool) -> float:
+        """The threshold that holds where the detector that decides has two stages, or only one."""
+        alone = None if two_stages or self.scope != "external" else self.scope_cosine
+        return self.scope_threshold if alone is None else alone
+
     def fix(self) -> None:
         """From now on only what acts at once may be changed."""
         vars(self)["_fixed"] = True

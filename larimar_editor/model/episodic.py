@@ -16,7 +16,8 @@ from larimar_editor.model.origin import origin
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.scoping import ScopeDetectors
-from larimar_editor.scope.detectors import ScopeDecision, ScopeDetector, decide
+from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, decide
+from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, exact, indexed
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.facts import Fact, FactStore, facts_from
@@ -74,9 +75,7 @@ class EpisodicMemory:
         facts = facts_from(requests)
         with self._lock:
             state = self.edited_state
-            new = [
-                fact for fact in facts if (known := state.store.find(fact)) is None or not known.says(fact)
-            ]
+            new = [fact for fact in facts if (known := state.store.find(fact)) is None or fact.adds_to(known)]
             if new:
                 operation = self._encoded(new)
                 self._check_written_for(operation.scope.shape[1], state.store)
@@ -85,8 +84,7 @@ class EpisodicMemory:
             return [known for fact in facts if (known := state.store.find(fact)) is not None]
 
     def _encoded(self, facts: Sequence[Fact]) -> Write:
-        # The sentence a query is compared with is the last one: a prompt is continued where it ends.
-        prompts, texts = [sentences(fact.key)[-1] for fact in facts], [fact.text for fact in facts]
+        prompts, texts = [_asked_by(fact) for fact in facts], [fact.text for fact in facts]
         latents_of_prompts = self.config.key_encoding == "latent" or self.config.scope == "internal"
         with self.queries.one_pass(texts + prompts if latents_of_prompts else texts):
             values = add_noise(self.queries.latents(texts), self.config.observation_noise)
@@ -145,8 +143,12 @@ class EpisodicMemory:
         if detector is None:
             raise ValueError("this model has no scope detector (scope: none)")
         with self._lock:
-            lookup = self._lookup(detector, self.edited_state.store)
-            return decide(detector, prompts, lookup, self.config.scope_threshold)
+            store, config = self.edited_state.store, self.config
+            lookup, second = self._lookup(detector, store), None
+            if detector.look is not None and config.scope_candidates:
+                written = lambda row: Written(_asked_by(store.fact(row)), store.fact(row).subject)
+                second = SecondStage(detector.look, written, config.scope_candidates)
+            return decide(detector, prompts, lookup, config.threshold(second is not None), second)
 
     def memory_keys(self, prompts: Sequence[str]) -> Tensor:
         """What addresses the memory: ``(N, key size)``."""
@@ -182,9 +184,19 @@ class EpisodicMemory:
         ):
             decision = self.scope_of(prompts)
             chosen = torch.nonzero(decision.in_scope).flatten().tolist()
-            if not chosen or self._keys_are_scope_embeddings:
-                return decision.in_scope, decision.embedding[chosen]
-            return decision.in_scope, self.memory_keys([decision.sentence[i] for i in chosen])
+            return decision.in_scope, self._keys(decision, chosen)
+
+    def _keys(self, decision: ScopeDecision, chosen: list[int]) -> Tensor:
+        """What addresses the memory for the queries of these places: keys ``(n, key size)``."""
+        store, rows = self.edited_state.store, decision.nearest[chosen].tolist()
+        if self._keys_are_scope_embeddings:
+            by_fact = self.config.addressed_by == "fact" and chosen
+            return store.column("scope")[rows] if by_fact else decision.embedding[chosen]
+        if not chosen:
+            return decision.embedding[chosen]
+        if self.config.addressed_by == "fact":
+            return self.memory_keys([_asked_by(store.fact(row)) for row in rows])
+        return self.memory_keys([decision.sentence[i] for i in chosen])
 
     @property
     def _keys_are_scope_embeddings(self) -> bool:
@@ -272,7 +284,11 @@ class EpisodicMemory:
     def origin(self) -> dict[str, str]:
         """What made the state's numbers; see `larimar_editor.model.origin`."""
         weights = {f"encoder.{name}": value for name, value in self.queries.encoder.own_weights().items()}
-        weights |= {f"scope.{name}": value for name, value in self.detectors.weights.items()}
+        weights |= {
+            f"scope.{name}": value
+            for name, value in self.detectors.weights.items()
+            if not name.startswith("look.")  # it decides, and makes none of the state's numbers
+        }
         return origin(self.config, weights | ({} if self.prior is None else {"prior": self.prior}))
 
     def _empty_state(self) -> EditedState:
@@ -304,3 +320,10 @@ class EpisodicMemory:
                 "random."
             )
         return self.prior
+
+
+def _asked_by(fact: Fact) -> str:
+    """The sentence of a fact's prompt that a query is compared with: the last, as a prompt is continued where
+    it ends.
+    """
+    return sentences(fact.key)[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,14 @@ from torch import Tensor
 
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.queries import QueryEncoder
-from larimar_editor.pretrained.embedded import resolve
-from larimar_editor.scope.detectors import ExternalScopeDetector, InternalScopeDetector, ScopeDetector
+from larimar_editor.scope.detectors import (
+    ExternalScopeDetector,
+    InternalScopeDetector,
+    ScopeDetector,
+    sentence_encoder,
+)
+
+INTERNAL = ("weight", "bias")  # the internal detector's weights
 
 
 class ScopeDetectors:
@@ -25,8 +32,9 @@ class ScopeDetectors:
             ``config``.
 
     Attributes:
-        weights: ``metric`` of the external detector, ``weight`` and ``bias`` of the internal one; empty when
-            the checkpoint has none. Assigning others makes the detectors anew.
+        weights: ``metric``, ``candidates.*`` and ``look.*`` of the external detector, ``weight`` and
+            ``bias`` of the internal one; empty when the checkpoint has none. Assigning others makes the
+            detectors anew.
     """
 
     def __init__(
@@ -49,6 +57,11 @@ class ScopeDetectors:
         self._weights, self._made = dict(weights), {}
 
     @property
+    def external_weights(self) -> Mapping[str, Tensor]:
+        """The external detector's alone."""
+        return {name: value for name, value in self._weights.items() if name not in INTERNAL}
+
+    @property
     def current(self) -> ScopeDetector | None:
         """The detector that decides; None when everything is in scope.
 
@@ -61,15 +74,29 @@ class ScopeDetectors:
 
     @property
     def external(self) -> ExternalScopeDetector:
-        """The sentence encoder's, which may address the memory even where another decides."""
+        """The sentence encoder's, which may address the memory even where another decides.
+
+        Raises:
+            ValueError: the checkpoint's was trained for another sentence encoder.
+        """
         if "external" not in self._made:
-            if self._sentence_encoder is None:
-                name = resolve(self._config.scope_encoder_name_or_path)
-                self._sentence_encoder = SentenceTransformer(name, device=str(self._queries.device))
-            self._made["external"] = ExternalScopeDetector(
-                self._sentence_encoder, self._weights.get("metric")
-            )
+            self._made["external"] = ExternalScopeDetector(self.sentence_encoder, self._weights)
+            if self._made["external"].look is None and self._config.scope == "external":
+                warnings.warn(
+                    "the checkpoint's scope detector has no second stage: it tells subjects apart better "
+                    "than questions about one (`larimar-editor train-detector` trains one)",
+                    stacklevel=2,
+                )
         return self._made["external"]
+
+    @property
+    def sentence_encoder(self) -> SentenceTransformer:
+        """The sentence encoder as it is, without anything that the checkpoint trained."""
+        if self._sentence_encoder is None:
+            self._sentence_encoder = sentence_encoder(
+                self._config.scope_encoder_name_or_path, self._queries.device
+            )
+        return self._sentence_encoder
 
     @property
     def internal(self) -> InternalScopeDetector:
@@ -94,3 +121,5 @@ class ScopeDetectors:
         """Move what has been loaded."""
         if self._sentence_encoder is not None:
             self._sentence_encoder.to(device)
+        if "external" in self._made:
+            self._made["external"].to(device)

@@ -83,6 +83,13 @@ class LarimarSettings:
         "in the paper",
         edit=True,
     )
+    addressed_by: Literal["fact", "query"] = setting(
+        "fact",
+        "whose key addresses the memory: that of the fact which the detector decided for, or the query's "
+        "own, as in the paper and wherever there is no detector",
+        edit=True,
+        live=True,
+    )
     key_gain: float = setting(
         1.0,
         "factor on what a readout adds to the mean key; higher: the answer is surer",
@@ -124,7 +131,22 @@ class LarimarSettings:
     )
     scope_threshold: float = setting(
         0.608,
-        "score from which a prompt is in scope: cosine (external) or probability (internal)",
+        "score from which a prompt is in scope: a probability, or a cosine where the external detector's "
+        "first stage decides alone",
+        edit=True,
+        live=True,
+    )
+    scope_candidates: int = setting(
+        4,
+        "written prompts that the external detector's second stage looks at; 0: the first stage decides "
+        "alone, by scope_cosine",
+        at_least=0,
+        edit=True,
+        live=True,
+    )
+    scope_cosine: float | None = setting(
+        None,
+        "the threshold where scope_candidates is 0; null: scope_threshold",
         edit=True,
         live=True,
     )

@@ -1,46 +1,46 @@
-"""Is this prompt about a written fact? Two detectors, one interface (paper, section "Scope Detector").
+"""What tells whether a prompt is near a written one: two detectors, one interface (paper, section "Scope
+Detector").
 
-A detector embeds the prompts of written facts, once each, when they are written. A query is split into
-sentences, and its best sentence decides: ``score`` is that sentence's similarity to the nearest written
-prompt (1-NN). The detector sees prompts only, never a target.
+A detector embeds the prompts of written facts, once each, when they are written, and the queries. It sees
+prompts only, never a target. `larimar_editor.scope.decision` decides with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, cast
 
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from torch.nn import functional as F
+from transformers import PreTrainedModel
 
-from larimar_editor.scope.nearest import Lookup
-from larimar_editor.utils.text import cut_to, sentences
+from larimar_editor.pretrained.embedded import SENTENCE_ENCODER, resolve
+from larimar_editor.scope.look import CloserLook
+from larimar_editor.scope.low_rank import changed_copy
+from larimar_editor.utils.text import cut_to
 
 
-@dataclass(frozen=True)
-class ScopeDecision:
-    """What a detector says of N queries.
+def sentence_encoder(
+    name_or_path: str = SENTENCE_ENCODER, device: torch.device | str = "cpu"
+) -> SentenceTransformer:
+    """A sentence encoder by name or folder; by default the embedded one."""
+    return SentenceTransformer(resolve(name_or_path), device=str(device))
 
-    Attributes:
-        score: ``(N,)`` float32; higher is closer. -inf where nothing is written.
-        in_scope: ``(N,)`` bool, on the CPU.
-        sentence: the sentence of each query that came closest; it addresses the memory.
-        embedding: ``(N, E)``, that sentence's embedding.
-        nearest: ``(N,)`` row of the nearest written prompt in the store; -1 where nothing is written.
-    """
 
-    score: Tensor
-    in_scope: Tensor
-    sentence: list[str]
-    embedding: Tensor
-    nearest: Tensor
+def transformer_of(encoder: SentenceTransformer) -> PreTrainedModel:
+    """The network below a sentence encoder's pooling."""
+    return cast(PreTrainedModel, encoder[0].auto_model)
 
 
 class ScopeDetector(Protocol):
     """The interface of a detector."""
+
+    @property
+    def look(self) -> CloserLook | None:
+        """Its second stage, for the few written prompts that are nearest; None where it has none."""
+        ...
 
     @property
     def embedding_size(self) -> int:
@@ -60,14 +60,25 @@ class ExternalScopeDetector:
     """ESD: cosine similarity of sentence embeddings from an external encoder (paper: MiniLM).
 
     Args:
-        model: the encoder. It may serve several detectors; its weights get no gradients.
-        metric: linear map ``(E, E)`` after the encoder (`larimar_editor.scope.learning`); none when None.
+        model: the encoder. It may serve several detectors: it gets no gradients, and what is trained goes
+            into a copy.
+        weights: what was trained, any of them: ``metric`` ``(E, E)``, a linear map after the encoder;
+            ``candidates.LAYER.A``, ``.B`` and ``.norm``, changes of the encoder; and ``look.*``, the second
+            stage (`CloserLook`).
+
+    Raises:
+        ValueError: weights that were trained for another encoder.
     """
 
-    def __init__(self, model: SentenceTransformer, metric: Tensor | None = None):
-        self.model, self.metric = model.eval(), metric
-        for parameter in self.model.parameters():
+    def __init__(self, model: SentenceTransformer, weights: Mapping[str, Tensor] | None = None):
+        weights = weights or {}
+        for parameter in model.parameters():
             parameter.requires_grad_(False)
+        self.metric = weights.get("metric")
+        look = _part(weights, "look")
+        self.look = CloserLook(transformer_of(model.eval()), model.tokenizer, look) if look else None
+        changed = _part(weights, "candidates")
+        self.model = changed_copy(model, changed, transformer_of(model)) if changed else model
 
     @property
     def embedding_size(self) -> int:
@@ -86,6 +97,12 @@ class ExternalScopeDetector:
             texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False
         ).float()
         return result if self.metric is None else F.normalize(result @ self.metric.to(result).T, dim=1)
+
+    def to(self, device: torch.device) -> None:
+        """Move its networks."""
+        self.model.to(device)
+        if self.look is not None:
+            self.look.to(device)
 
     def _fitting(self, text: str) -> str:
         """The end of a text that is too long; the encoder itself would keep the beginning, and say
@@ -125,6 +142,7 @@ class InternalScopeDetector:
                 f"{tuple(weight.shape)}"
             )
         self.encode, self.embedding_size = encode, latent_size
+        self.look: CloserLook | None = None
         self.weight, self.bias = weight.float(), float(bias)
 
     def embed(self, texts: Sequence[str]) -> Tensor:
@@ -141,42 +159,12 @@ class InternalScopeDetector:
         return torch.sigmoid(product + distance + self.bias)
 
 
+def _part(weights: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """Those below a name, without it."""
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+
+
 def pair_features(queries: Tensor, written: Tensor) -> Tensor:
     """What the internal detector's classifier sees of N pairs of unit encodings ``(N, C)``: ``(N, 2 C)``."""
     return torch.cat(((queries - written).abs(), queries * written), dim=1)
-
-
-def decide(
-    detector: ScopeDetector, queries: Sequence[str], lookup: Lookup, threshold: float
-) -> ScopeDecision:
-    """Score queries against the written prompts that ``lookup`` finds nearest; the best sentence of each
-    query counts.
-
-    Args:
-        detector: embeds the queries' sentences.
-        queries: N texts; none give an empty decision.
-        lookup: finds the nearest written prompt of each sentence.
-        threshold: score from which a query is in scope.
-    """
-    parts = [sentences(query) for query in queries]
-    flat = [sentence for group in parts for sentence in group]
-    if not flat:
-        nothing = torch.zeros(0)
-        return ScopeDecision(
-            nothing, nothing.bool(), [], torch.zeros(0, detector.embedding_size), nothing.long()
-        )
-    embedding = detector.embed(flat)
-    # A synchronisation with the device: which sentence is nearest, and so in scope, is decided on the host.
-    score, nearest = (result.cpu() for result in lookup(embedding))
-    best, start = [], 0
-    for group in parts:
-        best.append(start + int(score[start : start + len(group)].argmax()))
-        start += len(group)
-    chosen = torch.tensor(best, dtype=torch.long)
-    return ScopeDecision(
-        score=score[chosen],
-        in_scope=score[chosen] >= threshold,
-        sentence=[flat[i] for i in best],
-        embedding=embedding[chosen.to(embedding.device)],
-        nearest=nearest[chosen],
-    )

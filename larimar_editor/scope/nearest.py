@@ -8,12 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from larimar_editor.utils.locks import Lock
 
-# Embeddings of queries (N, E) to scores (N,) and rows (N,) of the nearest written prompts; -inf and -1 where
-# there is none.
-Lookup = Callable[[Tensor], tuple[Tensor, Tensor]]
+# Embeddings of queries (N, E), and how many are wanted of each, to scores (N, k) and rows (N, k) of the
+# nearest written prompts, best first; -inf and -1 where there are not so many.
+Lookup = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 # Queries (N, E) and written prompts (n, E) to scores (N, n).
 Similarity = Callable[[Tensor, Tensor], Tensor]
@@ -21,7 +22,7 @@ Similarity = Callable[[Tensor, Tensor], Tensor]
 INDEX_FROM = (
     20_000  # rows from which an index is faster than a matrix product, measured by `larimar-editor bench`
 )
-_CANDIDATES = 8
+_ASKED_FOR = 8  # of the index at least: some of what it finds may be forgotten
 
 
 def exact(similarity: Similarity, written: Tensor, alive: Tensor | None = None) -> Lookup:
@@ -29,15 +30,15 @@ def exact(similarity: Similarity, written: Tensor, alive: Tensor | None = None) 
     ``(n,)``) leaves out.
     """
 
-    def nearest(queries: Tensor) -> tuple[Tensor, Tensor]:
-        if not written.shape[0] or (alive is not None and not bool(alive.any())):
-            count = queries.shape[0]
-            return queries.new_full((count,), -torch.inf), torch.full((count,), -1, device=queries.device)
-        scores = similarity(queries, written)
+    def nearest(queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        scores = similarity(queries, written) if len(written) else queries.new_zeros(len(queries), 0)
         if alive is not None and not bool(alive.all()):
             # Masking the scores rather than choosing the rows: those are E times as many numbers.
             scores = scores.masked_fill(~alive.to(scores.device), -torch.inf)
-        return scores.max(dim=1)
+        best, rows = scores.topk(min(count, scores.shape[1]), dim=1)
+        rows = rows.masked_fill(best == -torch.inf, -1)
+        missing = (0, count - best.shape[1])
+        return F.pad(best, missing, value=-torch.inf), F.pad(rows, missing, value=-1)
 
     return nearest
 
@@ -76,32 +77,36 @@ class GraphIndex:
             if len(rows) > len(self):
                 self._index.add(_array(rows[len(self) :]))
 
-    def nearest(self, queries: Tensor, alive: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores and rows as a `Lookup` gives them; row -1 for a query whose candidates are all dead or too
-        new.
+    def nearest(self, queries: Tensor, alive: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Scores and rows as a `Lookup` gives them; fewer than ``count`` for a query of whose candidates some
+        are dead or too new.
 
         Args:
             queries: ``(N, E)``.
             alive: bool ``(n,)``, on the CPU; rows from n on are another state's.
+            count: how many, at most `BREADTH_WHEN_ASKED`.
         """
         with self._lock:
-            result = self._index.search(_array(queries), min(_CANDIDATES, len(self)))
+            wanted = min(max(_ASKED_FOR, 2 * count), max(len(self), 1))
+            result = self._index.search(_array(queries), wanted)
         scores, rows = map(torch.from_numpy, result)
         usable = (rows >= 0) & (rows < len(alive)) & alive[rows.clamp(0, len(alive) - 1)]
-        first = usable.int().argmax(dim=1, keepdim=True)  # candidates come best first
-        score, row = scores.gather(1, first)[:, 0], rows.gather(1, first)[:, 0]
-        any_usable = usable.any(dim=1)
-        return score.where(any_usable, torch.tensor(-torch.inf)), row.where(any_usable, torch.tensor(-1))
+        # Candidates come best first; what is of no use goes to the end.
+        order = (~usable).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
+        usable, missing = usable.gather(1, order), (0, count - order.shape[1])
+        scores = scores.gather(1, order).masked_fill(~usable, -torch.inf)
+        rows = rows.gather(1, order).masked_fill(~usable, -1)
+        return F.pad(scores, missing, value=-torch.inf), F.pad(rows, missing, value=-1)
 
 
 def indexed(index: GraphIndex, similarity: Similarity, written: Tensor, alive: Tensor) -> Lookup:
     """A look-up that asks an index, and compares with every row where the index knows only dead ones."""
 
-    def nearest(queries: Tensor) -> tuple[Tensor, Tensor]:
+    def nearest(queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         index.extend(written)
-        score, row = index.nearest(queries, alive)
-        if bool((missing := row < 0).any()):
-            compared = exact(similarity, written, alive)(queries[missing.to(queries.device)])
+        score, row = index.nearest(queries, alive, count)
+        if bool((missing := row[:, 0] < 0).any()):
+            compared = exact(similarity, written, alive)(queries[missing.to(queries.device)], count)
             score[missing], row[missing] = (result.cpu() for result in compared)
         return score, row
 

@@ -29,7 +29,7 @@ from larimar_editor.state.facts import Fact, FactStore, UnknownFact
 from larimar_editor.state.journal import Journal, read_journal
 from larimar_editor.utils.files import flush
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _DESCRIPTION = "state.json"
 _NAME = re.compile(r"state-[0-9a-f]{32}\.safetensors|journal-[0-9a-f]{32}\.bin")
@@ -39,6 +39,7 @@ _FACT: dict[str, tuple[type, ...]] = {
     "target_new": (str,),
     "id": (int,),
     "written_at": (int, float),
+    "subject": (str, type(None)),  # lacking in states of before there were subjects
 }
 
 
@@ -254,8 +255,9 @@ def _restored(like: EditedState, description: Mapping, tensors: Mapping[str, Ten
 
 
 def _fact(values: Mapping) -> Fact:
-    if values.keys() != _FACT.keys():
+    if values.keys() | {"subject"} != _FACT.keys():
         raise ValueError(f"a fact has {', '.join(_FACT)}, got {', '.join(map(str, values))}")
+    values = dict[str, Any]({"subject": None}) | dict(values)
     for name, kind in _FACT.items():
         if not isinstance(values[name], kind) or isinstance(values[name], bool):
             raise TypeError(f"{name} of a fact cannot be {values[name]!r}")

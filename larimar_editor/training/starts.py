@@ -53,6 +53,7 @@ def _from_closed_form(
     model = LarimarForCausalLM(LarimarConfig(**values), decoder, tokenizer)
     for part in (model.projection, model.analysis):
         part.load_state_dict(closed.projection.state_dict())
+    model.detectors.weights = closed.detectors.external_weights  # the internal one's latents are others now
     return model
 
 

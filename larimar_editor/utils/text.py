@@ -30,7 +30,7 @@ def sentences(text: str) -> list[str]:
     """The sentences of a text, stripped; the text itself when nothing is left of it.
 
     The start of an answer says nothing without its question: where a question comes before it ("What does A
-    play? They play"), both together follow as one more sentence, the last.
+    play? They play"), both together stand in its place, the last.
     """
     parts = [part.strip() for part in _SENTENCE_END.split(text) if part.strip()] or [text]
     if (
@@ -38,7 +38,7 @@ def sentences(text: str) -> list[str]:
         and parts[-2].endswith(("?", "？"))
         and not parts[-1].endswith((".", "!", "?", "。", "！", "？"))
     ):
-        parts.append(f"{parts[-2]} {parts[-1]}")
+        parts[-1] = f"{parts[-2]} {parts[-1]}"
     return parts
 
 

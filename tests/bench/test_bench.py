@@ -32,7 +32,7 @@ def test_every_part_is_measured_and_the_model_left_alone(tiny, tmp_path):
     assert [row["prompts"] for row in report["lookups"]] == [200, 2000]
     assert report["lookups"][0].get("recall", 1) >= 0.99
     names = [row["name"] for row in report["targets"]]
-    assert len(names) == 3 and all(name in text for name in names)
+    assert len(names) == 4 and all(name in text for name in names)
 
 
 def test_costs_that_must_not_grow(tiny):

@@ -64,8 +64,8 @@ def run(*arguments):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-COMMANDS = ("fit", "train", "calibrate", "compare", "eval", "bench", "data")
-PREPARE = ("chunk", "sample", "rephrase", "memit-stats", "models", "settings")
+COMMANDS = ("fit", "train", "train-detector", "calibrate", "compare", "eval", "bench", "data")
+PREPARE = ("chunk", "sample", "rephrase", "questions", "simplequestions", "memit-stats", "models", "settings")
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,8 @@ def test_calibrate_makes_and_writes_an_internal_detector(folder, tokenizer):
         folder / "checkpoint",
         "--detector",
         "internal",
+        "--train",
+        "12",
         "--limit",
         "9",
         "--write",
@@ -189,17 +191,18 @@ def test_calibrate_makes_and_writes_an_internal_detector(folder, tokenizer):
     assert {name: value.dtype for name, value in before.items()}.items() <= {
         n: v.dtype for n, v in after.items()
     }.items()
-    assert found["detector"] == "internal" and 0 <= found["equal_error_rate"] <= 1
+    result = found["scope_threshold"]
+    assert found["detector"] == "internal" and 0 <= result["equal_error_rate"] <= 1
     model = share_sentence_encoder(LarimarForCausalLM.from_pretrained(folder / "checkpoint"))
     assert model.config.scope == "internal" and model.config.scope_threshold == pytest.approx(
-        found["threshold"]
+        result["threshold"]
     )
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--train", "7"], "at least 80"),
+        (["--train", "0"], "--train"),
         (["--write"], "needs"),
         (["--write", "--checkpoint", "smollm2-135m"], "ships with"),
         (["--write", "--checkpoint", str(shipped(DECODER))], "ships with"),
@@ -215,9 +218,12 @@ def test_calibrate_never_writes_over_what_is_installed(given, message):
 
 
 def test_calibrate_prints_what_it_found():
-    found = run("calibrate", "--limit", "12")
-    assert found["detector"] == "external" and found["positives"] == 24 and found["negatives"] == 36
-    assert 0 <= found["equal_error_rate"] <= 1
+    found = run("calibrate", "--limit", "12", "--questions", "0.1", "--subjects", "0.1")
+    both, alone = found["scope_threshold"], found["scope_cosine"]
+    assert found["detector"] == "external" and both["prompts"]["other_questions"] == 24
+    for result in (both, alone):
+        assert result["accepted"]["other_questions"] <= 0.1 and 0 <= result["equal_error_rate"] <= 1
+    assert both["f1"] > alone["f1"], "the second stage is of use"
 
 
 def test_fit_makes_a_checkpoint_from_the_command_line(tmp_path):

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from larimar_editor.data.question_sources import KnowEditFacts, facts_of_subjects, questions, records
+from larimar_editor.data.knowedit import KnowEditFacts
+from larimar_editor.data.question_sources import facts_of_subjects, questions, records
 from larimar_editor.data.questions.kinds import falls_in
 
 RECORD = {

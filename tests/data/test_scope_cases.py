@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from larimar_editor.data.question_sources import KnowEditFacts
+from larimar_editor.data.knowedit import KnowEditFacts
 from larimar_editor.data.questions.kinds import falls_in
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES
 from larimar_editor.data.scope_cases import OTHER, SAME, scope_cases
@@ -45,7 +45,10 @@ def test_knowedits_parts_are_the_sorts_that_they_are(tmp_path):
 
 
 def test_of_a_train_split_only_relations_that_nothing_is_trained_on_are_asked(tmp_path):
-    records = [KNOWEDIT | {"prompt": f"The {word} of Ada is"} for word in "abcdefghijklmnopqrst"]
+    records = [
+        KNOWEDIT | {"prompt": f"The {word} of Ada{word} is", "subject": f"Ada{word}"}
+        for word in "abcdefghijklmnopqrst"
+    ]
     (tmp_path / "some-train.json").write_text(json.dumps(records))
     asked = {case.prompt for case in scope_cases(tmp_path / "some-train.json")}
     trained = {record["prompt"] for record in KnowEditFacts.read([tmp_path / "some-train.json"]).records}

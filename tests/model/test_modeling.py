@@ -681,7 +681,7 @@ def test_a_write_and_a_read_encode_each_text_once(tokenizer, monkeypatch, settin
 WAITS_FOR_THE_DEVICE = {
     "write": {"operations.applied_to", "memory._check", "memory.add", "addressing.extended"},
     "forget": {"memory._check", "memory.remove", "edited.without"},
-    "read": {"detectors.decide"},
+    "read": {"decision.decide", "decision.<genexpr>"},
 }
 ON_THE_HOST = {
     *(

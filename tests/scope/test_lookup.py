@@ -29,16 +29,40 @@ def faiss():
     return pytest.importorskip("faiss", reason="FAISS is not installed")
 
 
+def first(lookup, queries):
+    score, row = lookup(queries, 1)
+    return score[:, 0], row[:, 0]
+
+
+def test_the_few_nearest_come_best_first_and_what_lacks_is_marked(faiss):
+    rows, queries = unit(300, 24), unit(20, 24, seed=1)
+    alive = torch.rand(300, generator=torch.Generator().manual_seed(2)) < 0.5
+    products = rows.double().numpy() @ queries.double().numpy().T
+    products[~alive.numpy()] = -np.inf
+    wanted = np.argsort(-products, axis=0)[:5].T
+    index = GraphIndex(24)
+    for lookup in (exact(cosine, rows, alive), indexed(index, cosine, rows, alive)):
+        score, row = lookup(queries, 5)
+        known = (row >= 0).numpy()
+        assert (row.numpy()[known] == wanted[known]).mean() > 0.99 and known[:, 0].all()
+        assert bool((score[:, :-1] >= score[:, 1:]).all())
+    few = torch.zeros(300, dtype=torch.bool)
+    few[[3, 9]] = True
+    score, row = exact(cosine, rows, few)(queries, 4)
+    assert {*row[:, :2].flatten().tolist()} == {3, 9} and bool((row[:, 2:] == -1).all())
+    assert bool(torch.isinf(score[:, 2:]).all())
+
+
 def test_every_living_row_is_compared():
     rows, queries = unit(200, 24), unit(30, 24, seed=1)
     alive = torch.rand(200, generator=torch.Generator().manual_seed(2)) < 0.5
-    score, row = exact(cosine, rows, alive)(queries)
+    score, row = first(exact(cosine, rows, alive), queries)
     products = rows.double().numpy() @ queries.double().numpy().T
     products[~alive.numpy()] = -np.inf
     assert row.tolist() == products.argmax(axis=0).tolist()
     np.testing.assert_allclose(score.numpy(), products.max(axis=0), rtol=1e-5)
     for nothing in (exact(cosine, rows[:0]), exact(cosine, rows, torch.zeros(200, dtype=torch.bool))):
-        score, row = nothing(queries)
+        score, row = first(nothing, queries)
         assert torch.isinf(score).all() and (row == -1).all()
 
 
@@ -50,8 +74,8 @@ def test_an_index_finds_what_comparing_finds(faiss):
     alive[::26] = False  # half of the queries' own rows
     index = GraphIndex(48)
     index.extend(rows[:1000])
-    score, row = indexed(index, cosine, rows, alive)(queries)  # the rest is added on the way
-    wanted_score, wanted = exact(cosine, rows, alive)(queries)
+    score, row = first(indexed(index, cosine, rows, alive), queries)  # the rest is added on the way
+    wanted_score, wanted = first(exact(cosine, rows, alive), queries)
     assert len(index) == 4000 and float((row == wanted).float().mean()) >= 0.99
     same = row == wanted
     torch.testing.assert_close(score[same], wanted_score[same], atol=1e-5, rtol=0)
@@ -62,12 +86,14 @@ def test_rows_of_a_later_state_and_dead_localitys_are_passed_over(faiss):
     index = GraphIndex(16)
     index.extend(rows)
     before = torch.ones(100, dtype=torch.bool)  # an earlier state has the first 100 rows
-    assert (
-        indexed(index, cosine, rows[:100], before)(rows)[1] == exact(cosine, rows[:100], before)(rows)[1]
-    ).all()
+    found, wanted = (
+        first(lookup, rows)[1]
+        for lookup in (indexed(index, cosine, rows[:100], before), exact(cosine, rows[:100], before))
+    )
+    assert found.equal(wanted)
     last = torch.zeros(500, dtype=torch.bool)
     last[7] = True
-    assert (indexed(index, cosine, rows, last)(rows[:50])[1] == 7).all()
+    assert (first(indexed(index, cosine, rows, last), rows[:50])[1] == 7).all()
 
 
 def test_a_model_with_an_index_decides_as_without(faiss, tiny, monkeypatch):

@@ -94,6 +94,31 @@ def test_a_state_of_the_first_format_loads():
     torch.testing.assert_close(loaded.memory.M, solution, atol=1e-6, rtol=0)
 
 
+def test_a_state_of_before_there_were_subjects_loads(tmp_path):
+    save_state(written(), tmp_path, ORIGIN)
+    before = described(tmp_path)
+    values = before | {"format_version": 2}
+    values["facts"] = [{k: v for k, v in fact.items() if k != "subject"} for fact in before["facts"]]
+    values["sha256"] = _sha256({name: value for name, value in values.items() if name != "sha256"})
+    (tmp_path / "state.json").write_text(json.dumps(values))
+    loaded = load_state(blank(), tmp_path, ORIGIN)
+    assert same(loaded, written()) and all(fact.subject is None for fact in loaded.store.facts())
+
+
+def test_subjects_are_saved_and_one_may_be_added_to_a_written_fact(tiny, tmp_path):
+    request = {"prompt": "The capital of Peru is", "target_new": "Oslo"}
+    tiny.write([request])
+    (fact,) = tiny.write([request | {"subject": "Peru"}])
+    assert fact.subject == "Peru" and len(tiny.facts()) == 1
+    assert tiny.write([request]) == [fact], "the same without a subject changes nothing"
+    tiny.save_state(tmp_path)
+    tiny.reset()
+    tiny.load_state(tmp_path)
+    assert tiny.facts() == [fact]
+    with pytest.raises(ValueError, match="'subject' must be a text"):
+        tiny.write([request | {"subject": 3.5}])
+
+
 def test_a_newer_format_is_refused_with_its_number(tmp_path):
     save_state(written(), tmp_path, ORIGIN)
     (tmp_path / "state.json").write_text(json.dumps(described(tmp_path) | {"format_version": 99}))

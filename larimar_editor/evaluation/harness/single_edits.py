@@ -22,7 +22,8 @@ Requests = Callable[[Edit], list[dict]]
 
 def the_edit_alone(edit: Edit) -> list[dict]:
     """What is written of an edit by default."""
-    return [{"prompt": edit.prompt, "target_new": edit.target_new}]
+    subject = {"subject": edit.subject} if edit.subject else {}
+    return [{"prompt": edit.prompt, "target_new": edit.target_new} | subject]
 
 
 def score_single_edits(

@@ -14,6 +14,7 @@ NAMES = (
     "zsre",
     "ablation",
     "scope",
+    "subjects",
     "sequential",
     "holdout",
     "batch",

@@ -19,6 +19,8 @@ def _conditions(context: Context) -> list[Condition]:
     edits = context.counterfact_edits
     result = [
         single_edit_condition("Larimar", context, edits),
+        single_edit_condition("first stage of the detector alone", context, edits, scope_candidates=0),
+        single_edit_condition("addressed by the query's own key", context, edits, addressed_by="query"),
         single_edit_condition("no scope", context, edits, scope="none"),
         single_edit_condition("no scope + 2 rephrasings", context, edits, with_rephrasings(2), scope="none"),
         single_edit_condition("no memory", context, edits, nothing),

@@ -5,6 +5,8 @@ do not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,50 +17,52 @@ from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
 from larimar_editor.evaluation.harness.plots import roc_plot
 from larimar_editor.evaluation.harness.records import Condition, read_records
-from larimar_editor.scope.calibration import equal_error
-from larimar_editor.scope.detectors import ExternalScopeDetector, ScopeDetector, decide
-from larimar_editor.scope.nearest import exact
+from larimar_editor.scope.calibration import Judge, equal_error
+from larimar_editor.scope.detectors import ExternalScopeDetector
 
 _AS_IT_IS = "sentence encoder as it is"
 
 
-def _conditions(context: Context) -> list[Condition]:
+def _judges(context: Context) -> dict[str, tuple[Judge, float | None]]:
+    """Detectors with their thresholds; None: the equal-error point of the very cases."""
     model = context.larimar()
-    detectors: dict[str, tuple[ScopeDetector, float | None]] = {}
-    if model.config.scope == "external" and model.detectors.current is not None:
-        detectors["external"] = model.detectors.current, model.config.scope_threshold
-    if "metric" in model.detectors.weights:
-        detectors[_AS_IT_IS] = ExternalScopeDetector(model.detectors.external.model), None
+    config = model.config
+    result: dict[str, tuple[Judge, float | None]] = {}
+    if config.scope == "external":
+        external = model.detectors.external
+        if external.look is not None and config.scope_candidates:
+            both = Judge(external, config.scope_candidates)
+            result["external"] = both, config.threshold(two_stages=True)
+            result["external, subjects given"] = replace(both, with_subject=True), result["external"][1]
+        result["external, first stage"] = Judge(external, candidates=0), config.threshold(two_stages=False)
+    if model.detectors.weights:
+        result[_AS_IT_IS] = Judge(ExternalScopeDetector(model.detectors.sentence_encoder)), None
     if "weight" in model.detectors.weights:
-        detectors["internal"] = context.larimar(scope="internal").detectors.internal, 0.5
+        internal = context.larimar(scope="internal").detectors.internal
+        result["internal"] = Judge(internal), config.scope_threshold if config.scope == "internal" else 0.5
+    return result
+
+
+def _conditions(context: Context) -> list[Condition]:
     sets = {"made-up facts, kinds held out": scope_cases(None, context.limit, context.seed)}
     for path in filter(None, (context.counterfact, *context.asked)):
         sets[f"{path.parent.name}/{path.stem}"] = scope_cases(path, context.limit, context.seed)
+    judges = _judges(context)
     return [
         Condition(
             f"{data}, {name}",
             {str(place): case for place, case in enumerate(cases)},
-            _score(detector, threshold),
+            partial(_scores, judge, threshold),
             batch=32,
             settings={"data": data, "detector": name, "threshold": threshold},
         )
         for data, cases in sets.items()
-        for name, (detector, threshold) in detectors.items()
+        for name, (judge, threshold) in judges.items()
     ]
 
 
-def _score(detector: ScopeDetector, threshold: float | None):
-    def score(cases: Sequence[ScopeCase]) -> list[dict]:
-        return [_record(detector, case) | {"threshold": threshold} for case in cases]
-
-    return score
-
-
-def _record(detector: ScopeDetector, case: ScopeCase) -> dict:
-    queries = [prompt for prompts in case.asked.values() for prompt in prompts]
-    lookup = exact(detector.similarity, detector.embed([case.prompt]))
-    scores = iter(decide(detector, queries, lookup, threshold=0.0).score.tolist())
-    return {sort: [next(scores) for _ in prompts] for sort, prompts in case.asked.items()}
+def _scores(judge: Judge, threshold: float | None, cases: Sequence[ScopeCase]) -> list[dict]:
+    return [judge.scores(case) | {"threshold": threshold} for case in cases]
 
 
 def _labelled(records: Sequence[Mapping], others: Sequence[str] = OTHER) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,71 @@
+"""``larimar-editor train-detector``: the scope detector's two stages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal, Optional
+
+import typer
+
+from larimar_editor.cli.options import CheckpointOption, DeviceOption
+
+
+def train_detector(
+    data: Annotated[Path, typer.Argument(help="JSON lines made by `larimar-editor data questions`.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the run. A run that was interrupted goes on from its last save.")
+    ] = Path("runs/detector"),
+    stage: Annotated[
+        Optional[Literal["candidates", "look"]],
+        typer.Option(help="The stage to train; by default one after the other."),
+    ] = None,
+    encoder: Annotated[
+        Optional[str], typer.Option(help="Sentence encoder, by name or folder; by default the checkpoint's.")
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Optimiser steps of each stage.", min=1)] = 2400,
+    batch_size: Annotated[int, typer.Option(help="Facts of a step.", min=2)] = 32,
+    learning_rate: Annotated[float, typer.Option(help="AdamW's, at its highest.", min=0)] = 1.5e-3,
+    until: Annotated[Optional[int], typer.Option(help="Stop after this many steps, saved.", min=1)] = None,
+    rank: Annotated[
+        Optional[int], typer.Option(help="Of the changes; by default 20 (candidates) and 48 (look).", min=1)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the order and of what is drawn.")] = 0,
+    device: DeviceOption = "cpu",
+    checkpoint: CheckpointOption = None,
+    into: Annotated[
+        Optional[Path],
+        typer.Option(
+            help="Folder for the checkpoint with the new detector; `larimar-editor calibrate` comes next."
+        ),
+    ] = None,
+) -> None:
+    """Train the scope detector: a first stage that finds candidates, a second that looks at them closely.
+
+    Both are changes of low rank to the sentence encoder, which itself stays as it is.
+    """
+    from larimar_editor.model.checkpoint import stored_dtype
+    from larimar_editor.model.loading import load_larimar
+    from larimar_editor.model.scoping import INTERNAL
+    from larimar_editor.scope.detectors import sentence_encoder
+    from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
+    from larimar_editor.training.detector.stages import RANKS, STAGES
+
+    overrides = {} if encoder is None else {"scope_encoder_name_or_path": encoder}
+    model, folder = load_larimar(checkpoint, "float32", overrides)
+    name = model.config.scope_encoder_name_or_path
+    facts = read_facts(data)
+    schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
+    for each in [stage] if stage else list(STAGES):
+        trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each])
+        train_stage(trained, facts, schedule, out / each, until)
+    weights = detector_weights(out)
+    stages = sorted({name.split(".")[0] for name in weights})
+    megabytes = sum(value.numel() * 2 for value in weights.values()) / 1e6
+    typer.echo(json.dumps({"out": str(out), "finished": stages, "megabytes": megabytes}))
+    if into is not None:
+        if len(stages) < len(STAGES):
+            raise typer.BadParameter(f"--into needs both stages in {out}; finished: {stages or 'none'}")
+        internal = {name: value for name, value in model.detectors.weights.items() if name in INTERNAL}
+        model.detectors.weights = internal | weights
+        model.save_pretrained(into, dtype=stored_dtype(Path(folder)))

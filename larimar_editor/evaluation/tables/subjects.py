@@ -1,0 +1,146 @@
+"""Several facts about each of many subjects, asked as they were written and in other words: does the right
+one answer?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+
+from larimar_editor.data.edits import Edit
+from larimar_editor.data.question_sources import Questions, facts_of_subjects, questions
+from larimar_editor.evaluation.harness.baselines import retained_edit_conditions
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
+from larimar_editor.evaluation.harness.many_edits import score_many_edits
+from larimar_editor.evaluation.harness.plots import Panel, panels_plot
+from larimar_editor.evaluation.harness.records import Condition, cases_of
+from larimar_editor.evaluation.harness.scores import target_scores
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.scope.calibration import Judge, calibrate, made_up_cases
+from larimar_editor.scope.detectors import ExternalScopeDetector
+
+SUBJECTS, EACH = 50, (1, 2, 5, 10)
+METHODS = ("ROME", "MEMIT", "GRACE")
+_BATCH = 32
+_SETTINGS: Mapping[str, Mapping] = {
+    "Larimar": {},
+    "first stage alone": {"scope_candidates": 0},
+    "addressed by the query": {"addressed_by": "query"},
+}
+
+
+def _conditions(context: Context) -> list[Condition]:
+    asked = questions()
+    subjects = min(SUBJECTS, context.limit or SUBJECTS)
+    edits = {each: facts_of_subjects(asked, subjects, each, context.seed) for each in EACH}
+    result = [
+        _condition(context, name, each, edits[each], settings)
+        for name, settings in _SETTINGS.items()
+        for each in EACH
+    ]
+    if context.larimar().detectors.weights:
+        threshold = cache(lambda: _equal_error_point(context, asked))
+        result += [_plain(context, each, edits[each], threshold) for each in EACH]
+    few = edits[5][: context.baseline_cases]
+    return result + retained_edit_conditions(context, few, METHODS)
+
+
+def _condition(context: Context, name: str, each: int, edits: Sequence[Edit], settings: Mapping) -> Condition:
+    return Condition(
+        f"{name}, {each} of each",
+        cases_of(edits),
+        lambda cases: _asked(context.larimar(**settings), cases),
+        batch=0,
+        settings={"detector": name, "each": each, **settings},
+    )
+
+
+def _plain(context: Context, each: int, edits: Sequence[Edit], threshold: Callable[[], float]) -> Condition:
+    """The sentence encoder as it is, at the equal-error point of what thresholds are calibrated on."""
+
+    def score(cases: Sequence[Edit]) -> list[dict]:
+        cosine = threshold()  # first: it uses a model of its own
+        model = context.larimar(scope_candidates=0)
+        trained, before = model.detectors.weights, model.config.scope_cosine
+        try:
+            model.detectors.weights, model.config.scope_cosine = {}, cosine
+            return _asked(model, cases)
+        finally:
+            model.detectors.weights, model.config.scope_cosine = trained, before
+
+    name = "sentence encoder as it is"
+    return Condition(f"{name}, {each} of each", cases_of(edits), score, 0, {"detector": name, "each": each})
+
+
+def _equal_error_point(context: Context, asked: Questions) -> float:
+    judge = Judge(ExternalScopeDetector(context.larimar().detectors.sentence_encoder))
+    cases = made_up_cases(asked, min(200, 20 * (context.limit or 10)))
+    return calibrate(judge, cases, None, None, progress=False).threshold
+
+
+def _asked(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
+    """Each fact as it was written and in each of its rewordings; and the question about its subject of which
+    nothing is written.
+    """
+    reworded: dict[int, list[float]] = {}
+    pairs = [(edit, prompt) for edit in edits for prompt in edit.rephrase_prompts]
+
+    def ask() -> None:
+        for start in range(0, len(pairs), _BATCH):
+            part = pairs[start : start + _BATCH]
+            scores = target_scores(model, [(prompt, edit.target_new) for edit, prompt in part])
+            for (edit, _), score in zip(part, scores):
+                reworded.setdefault(edit.case_id, []).append(float(score.accuracy == 1))
+
+    records = score_many_edits(model, edits, progress=False, asked=ask)
+    return [
+        {
+            "written": float(record["rewrite"] == 1),
+            "reworded": fmean(reworded[record["case_id"]]),
+            "other_question": record["locality"],
+        }
+        for record in records
+    ]
+
+
+def _right(key: str, of_methods: str):
+    """Ours are of whole answers already; of EasyEdit's methods the share of the answer's tokens is known."""
+
+    def value(record: Mapping) -> float | None:
+        if key in record:
+            return record[key]
+        share = record.get(of_methods)
+        return None if share is None else (share if of_methods == "locality" else float(share == 1))
+
+    return value
+
+
+def _plot(rows: Sequence[Mapping], path: Path) -> None:
+    panels = []
+    for key, label in (("reworded", "right, reworded"), ("other_question", "other questions as before")):
+        lines: dict[str, list] = {}
+        for row in rows:
+            if row[key] and "each" in row["settings"]:
+                lines.setdefault(row["settings"]["detector"], []).append((row["settings"]["each"], row[key]))
+        panels.append(Panel(lines, "facts about each subject", label))
+    panels_plot(panels, path)
+
+
+EVALUATION = Evaluation(
+    "subjects",
+    f"Facts about each of {SUBJECTS} subjects, all in memory together",
+    _conditions,
+    (
+        Column("written", "Right, as written", _right("written", "rewrite")),
+        Column("reworded", "Right, reworded", _right("reworded", "rephrase")),
+        Column("other_question", "Other question, as before", _right("other_question", "locality")),
+    ),
+    _plot,
+    note="Made-up facts of sheets of questions that nothing is trained or calibrated on; right: every "
+    "token of the answer is the most probable, given those before. The other question is about the same "
+    "subject, and nothing of it is written. EasyEdit's methods get the first cases, one after the other, of "
+    "five facts a subject.",
+)

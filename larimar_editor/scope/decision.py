@@ -1,0 +1,149 @@
+"""Is this query about a written fact, and about which? (paper, section "Scope Detector")
+
+A query is split into sentences, and its best sentence decides. The first stage finds the written prompts that
+are nearest to each sentence; the second, where there is one, looks at the few nearest together with the
+sentence and says how likely it is that both ask the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from larimar_editor.scope.detectors import ScopeDetector
+from larimar_editor.scope.look import CloserLook, written_with_subject
+from larimar_editor.scope.nearest import Lookup
+from larimar_editor.utils.text import sentences
+
+# Nothing that is less similar in the first stage gets a second look.
+NOT_A_CANDIDATE = 0.4
+
+
+@dataclass(frozen=True)
+class ScopeDecision:
+    """What a detector says of N queries.
+
+    Attributes:
+        score: ``(N,)`` float32; higher is closer. -inf where nothing is written.
+        in_scope: ``(N,)`` bool, on the CPU.
+        sentence: the sentence of each query that came closest.
+        embedding: ``(N, E)``, that sentence's embedding.
+        nearest: ``(N,)`` row of the written prompt that was decided for; -1 where nothing is written.
+    """
+
+    score: Tensor
+    in_scope: Tensor
+    sentence: list[str]
+    embedding: Tensor
+    nearest: Tensor
+
+
+@dataclass(frozen=True)
+class Written:
+    """A written prompt as the second stage sees it.
+
+    Attributes:
+        prompt: the sentence that was embedded.
+        subject: what it is about, where that is known.
+    """
+
+    prompt: str
+    subject: str | None = None
+
+
+@dataclass(frozen=True)
+class SecondStage:
+    """A closer look at the nearest written prompts.
+
+    Attributes:
+        look: gives a probability to a written prompt and a sentence.
+        written: the written prompt of a row that a look-up found.
+        candidates: written prompts that it looks at for each query, those nearest to any of its sentences.
+    """
+
+    look: CloserLook
+    written: Callable[[int], Written]
+    candidates: int
+
+    def scores(self, parts: Sequence[Sequence[str]], first: Tensor, rows: Tensor) -> Tensor:
+        """Probabilities ``(S, k)`` in place of the first stage's scores, 0 for what it does not look at.
+
+        Args:
+            parts: sentences of each query, S in all.
+            first: ``(S, k)``, the first stage's scores.
+            rows: ``(S, k)``, of the written prompts.
+        """
+        result = torch.where(rows < 0, first, 0.0)
+        places, pairs = [], []
+        start = 0
+        for group in parts:
+            of_query = first[start : start + len(group)]
+            best = of_query.flatten().topk(min(self.candidates, of_query.numel()))
+            for score, flat in zip(best.values.tolist(), best.indices.tolist()):
+                sentence, place = divmod(flat, first.shape[1])
+                if score < NOT_A_CANDIDATE:
+                    break
+                written = self.written(int(rows[start + sentence, place]))
+                if written.prompt == group[sentence]:
+                    result[start + sentence, place] = 1.0
+                else:
+                    places.append((start + sentence, place))
+                    pairs.append((written_with_subject(written.prompt, written.subject), group[sentence]))
+            start += len(group)
+        if pairs:
+            result[tuple(torch.tensor(places).T)] = self.look.probabilities(pairs)
+        return result
+
+
+def decide(
+    detector: ScopeDetector,
+    queries: Sequence[str],
+    lookup: Lookup,
+    threshold: float,
+    second: SecondStage | None = None,
+) -> ScopeDecision:
+    """Score queries against the written prompts that ``lookup`` finds nearest; the best sentence of each
+    query counts.
+
+    Args:
+        detector: embeds the queries' sentences.
+        queries: N texts; none give an empty decision.
+        lookup: finds the nearest written prompts of each sentence.
+        threshold: score from which a query is in scope.
+        second: scores what was found; None keeps the first stage's scores (1-NN).
+    """
+    parts = [sentences(query) for query in queries]
+    flat = [sentence for group in parts for sentence in group]
+    if not flat:
+        nothing = torch.zeros(0)
+        return ScopeDecision(
+            nothing, nothing.bool(), [], torch.zeros(0, detector.embedding_size), nothing.long()
+        )
+    embedding = detector.embed(flat)
+    # A synchronisation with the device: which prompt is nearest, and so in scope, is decided on the host.
+    found = lookup(embedding, 1 if second is None else second.candidates)
+    first, rows = (result.cpu() for result in found)
+    score = first if second is None else second.scores(parts, first, rows)
+    chosen, places, start = [], [], 0
+    for group in parts:
+        end = start + len(group)
+        # Of equal scores, the one that is nearer.
+        best = max(
+            (float(score[i, k]), float(first[i, k]), -i, -k)
+            for i in range(start, end)
+            for k in range(score.shape[1])
+        )
+        chosen.append(-best[2])
+        places.append(-best[3])
+        start = end
+    at = torch.tensor(chosen), torch.tensor(places)
+    return ScopeDecision(
+        score=score[at],
+        in_scope=score[at] >= threshold,
+        sentence=[flat[i] for i in chosen],
+        embedding=embedding[at[0].to(embedding.device)],
+        nearest=rows[at],
+    )

@@ -1,0 +1,142 @@
+"""The second stage of the scope detector: a closer look at a query and a written prompt together."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import PreTrainedTokenizerBase
+
+from larimar_editor.scope.low_rank import changed_copy
+
+HEAD = "head"
+MOST_TOKENS = 256  # of a pair; of longer ones the longer text loses its start
+
+
+def written_with_subject(prompt: str, subject: str | None) -> str:
+    """A written prompt as the second stage reads it: its subject in front, where that is known."""
+    return f"{subject.strip()} | {prompt}" if subject and subject.strip() else prompt
+
+
+@dataclass(frozen=True)
+class PairTokens:
+    """Texts, or pairs of texts, as a network takes them.
+
+    Attributes:
+        inputs: ids, mask and, where the network has them, types; each ``(N, T)``.
+        first, second: bool ``(N, T)``: which tokens are of which text, what is put around them counted.
+    """
+
+    inputs: dict[str, Tensor]
+    first: Tensor
+    second: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: PreTrainedTokenizerBase,
+        texts: Sequence[tuple[str, ...]],
+        device: torch.device | str = "cpu",
+    ) -> PairTokens:
+        """Padded to the longest.
+
+        Args:
+            tokenizer: one that cuts texts from their start, see `cutting_starts`.
+            texts: one or two each.
+            device: where they go.
+        """
+        columns = [list(column) for column in zip(*texts)]
+        tokens = tokenizer(
+            *columns, padding=True, truncation=True, max_length=MOST_TOKENS, return_tensors="pt"
+        )
+        mask = tokens["attention_mask"].bool()
+        if "token_type_ids" in tokens:
+            second = mask & tokens["token_type_ids"].bool()
+        else:
+            ids = [[part == 1 for part in tokens.sequence_ids(row)] for row in range(len(texts))]
+            second = mask & torch.tensor(ids)
+        inputs = {name: value.to(device) for name, value in tokens.items()}
+        return cls(inputs, (mask & ~second).to(device), second.to(device))
+
+
+def cutting_starts(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """A copy of a tokenizer that cuts what is too long from its start: a prompt is continued at its end."""
+    copied = copy.deepcopy(tokenizer)
+    copied.truncation_side = "left"
+    return copied
+
+
+def joint_features(hidden: Tensor, tokens: PairTokens) -> Tensor:
+    """What the log-odds are linear in: product and distance of the two texts' mean states, both of unit
+    length, and the first token's state.
+
+    The product makes the start of training that of a bi-encoder, whose cosines are worth something already.
+
+    Args:
+        hidden: the last states of pairs ``(N, T, E)``.
+        tokens: of the same pairs.
+
+    Returns:
+        ``(N, 3 E)`` float32.
+    """
+    hidden = hidden.float()
+    one, other = (
+        F.normalize((hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True), dim=1)
+        for mask in (tokens.first, tokens.second)
+    )
+    return torch.cat((one * other, (one - other).abs(), F.normalize(hidden[:, 0], dim=1)), dim=1)
+
+
+class CloserLook:
+    """Whether a query asks what a written prompt asks, from both texts at once.
+
+    The sentence encoder with trained changes of low rank reads the two as a pair; the log-odds are linear in
+    `joint_features`.
+
+    Args:
+        network: the sentence encoder's, below its pooling; it stays as it is.
+        tokenizer: the sentence encoder's.
+        weights: ``LAYER.A``, ``LAYER.B``, ``LAYER.norm`` (see `changed_copy`), ``head.weight`` ``(1, 3 E)``,
+            ``head.bias`` ``(1,)``.
+
+    Raises:
+        ValueError: weights for another encoder.
+    """
+
+    def __init__(self, network: nn.Module, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, Tensor]):
+        changed = {name: value for name, value in weights.items() if not name.startswith(f"{HEAD}.")}
+        self.tokenizer = cutting_starts(tokenizer)
+        self.network = changed_copy(network, changed)
+        device = next(network.parameters()).device
+        self._weight, self._bias = (
+            weights[f"{HEAD}.{name}"].float().to(device) for name in ("weight", "bias")
+        )
+
+    def to(self, device: torch.device) -> None:
+        """Move it."""
+        self.network.to(device)
+        self._weight, self._bias = self._weight.to(device), self._bias.to(device)
+
+    def probabilities(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> Tensor:
+        """Probabilities ``(N,)`` in [0, 1], float32 on the CPU, that (written prompt, query) ask the same.
+
+        Args:
+            pairs: written prompts, as `written_with_subject` gives them, with queries.
+            batch: pairs of like length that are read at once.
+        """
+        result = torch.zeros(len(pairs))
+        order = sorted(range(len(pairs)), key=lambda place: sum(map(len, pairs[place])))
+        for start in range(0, len(order), batch):
+            places = order[start : start + batch]
+            result[places] = self._read([pairs[place] for place in places])
+        return result
+
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
+        tokens = PairTokens.of(self.tokenizer, pairs, self._weight.device)
+        with torch.no_grad():
+            features = joint_features(self.network(**tokens.inputs).last_hidden_state, tokens)
+            return F.linear(features, self._weight, self._bias)[:, 0].sigmoid().cpu()

@@ -1,0 +1,66 @@
+"""Trained changes of low rank to a transformer's linear layers, put into a copy of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+# Relative; wide enough for weights and norms in bfloat16.
+_NORM_TOLERANCE = 0.02
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def changes(layer: str, weight: Tensor, low: Tensor, high: Tensor) -> dict[str, Tensor]:
+    """The change ``B A`` of one layer as a checkpoint holds it.
+
+    Args:
+        layer: its name in the network.
+        weight: ``(out, in)``, as it is without the change; its norm tells the network apart from others.
+        low, high: A ``(r, in)`` and B ``(out, r)``.
+    """
+    return {f"{layer}.A": low, f"{layer}.B": high, f"{layer}.norm": weight.detach().float().norm()}
+
+
+def changed_copy(network: Network, changed: Mapping[str, Tensor], part: nn.Module | None = None) -> Network:
+    """A copy of a network with ``W + B A`` in place of some of its weights, without gradients.
+
+    What stays as it is (embeddings, norms, biases) is shared with the original, not copied.
+
+    Args:
+        network: in evaluation mode.
+        changed: of each layer that changes, what `changes` gives.
+        part: of the network, in which layers are named; all of it when None.
+
+    Raises:
+        ValueError: a layer that the network lacks, or one of another shape or norm.
+    """
+    modules = dict((part or network).named_modules())
+    new: dict[int, nn.Parameter] = {}
+    for layer in sorted({name.rpartition(".")[0] for name in changed}):
+        weight = getattr(modules.get(layer), "weight", None)
+        parts = [changed[name] for part in ("A", "B", "norm") if (name := f"{layer}.{part}") in changed]
+        if weight is None or len(parts) < 3 or not _fits(weight, *parts):
+            raise ValueError(
+                "the scope detector's trained weights were made for another sentence encoder than "
+                f"{getattr(network, 'name_or_path', None) or type(network).__name__}: its {layer} "
+                f"{'is missing' if weight is None else 'is another'}. Set scope_encoder_name_or_path to the "
+                "encoder that they were trained with"
+            )
+        low, high, _ = parts
+        change = (high.float() @ low.float()).to(weight)
+        new[id(weight)] = nn.Parameter(weight.detach() + change, requires_grad=False)
+    # Deepcopy takes what is in its memo for the copy.
+    memo = {id(parameter): new.get(id(parameter), parameter) for parameter in network.parameters()}
+    with torch.no_grad():
+        return copy.deepcopy(network, memo).eval()
+
+
+def _fits(weight: Tensor, low: Tensor, high: Tensor, norm: Tensor) -> bool:
+    same_shape = (high.shape[0], low.shape[1]) == tuple(weight.shape) and high.shape[1] == low.shape[0]
+    own = float(weight.detach().float().norm())
+    return same_shape and abs(own - float(norm)) <= _NORM_TOLERANCE * own

@@ -1,0 +1,1 @@
+"""Training of the scope detector's two stages."""

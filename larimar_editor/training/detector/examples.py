@@ -1,0 +1,95 @@
+"""Examples of one step: of each made-up fact its prompt, what asks the same, and what does not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from larimar_editor.scope.look import written_with_subject
+
+POSITIVES = ("rephrase_prompt", "alias_prompt")
+NEGATIVES = (
+    "other_prompt",
+    "locality_prompt",
+    "near_prompt",
+    "inverse_prompt",
+    "negation_prompt",
+    "two_hop_prompt",
+)
+# How often a sort is drawn where a fact has it: other questions are what is hardest and most frequent in use.
+_SHARES = {
+    "rephrase_prompt": 5,
+    "alias_prompt": 2,
+    "other_prompt": 6,
+    "locality_prompt": 2,
+    "near_prompt": 2,
+    "inverse_prompt": 0.7,
+    "negation_prompt": 1.5,
+    "two_hop_prompt": 1.5,
+}
+_SUBJECT_GIVEN, _TURNED = 0.5, 0.3
+_POLITE = (
+    "Please tell me: ",
+    "Question: ",
+    "Q: ",
+    "I wonder: ",
+    "hey, ",
+    "It is known that ",
+    "As we know, ",
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A written prompt and queries.
+
+    Attributes:
+        written: the prompt, with its subject in front where that is given.
+        prompt: the prompt alone.
+        same, other: queries that ask it, and that do not.
+    """
+
+    written: str
+    prompt: str
+    same: tuple[str, ...]
+    other: tuple[str, ...]
+
+
+def example(fact: Mapping, rng: random.Random, same: int = 2, other: int = 4) -> Example | None:
+    """An example of a fact; None where it has nothing that asks the same, or nothing that does not."""
+    positives = _drawn(fact, POSITIVES, same, rng)
+    negatives = _drawn(fact, NEGATIVES, other, rng)
+    if not positives or not negatives:
+        return None
+    prompt = fact["prompt"]
+    if fact["rephrase_prompt"] and rng.random() < _TURNED:  # any wording may be the one that is written
+        place = rng.randrange(len(fact["rephrase_prompt"]))
+        prompt, swapped = fact["rephrase_prompt"][place], prompt
+        positives = [swapped if text == prompt else text for text in positives]
+    subject = fact["subject"] if rng.random() < _SUBJECT_GIVEN else None
+    vary = lambda texts: tuple(varied(text, rng) for text in texts)
+    return Example(written_with_subject(prompt, subject), prompt, vary(positives), vary(negatives))
+
+
+def varied(text: str, rng: random.Random) -> str:
+    """A text as somebody else may type it: now and then with a slip, without its question mark, or with a
+    word before it.
+    """
+    if rng.random() < 0.08 and len(text) > 12:
+        place = rng.randrange(2, len(text) - 2)
+        text = text[:place] + text[place + 1 :] if rng.random() < 0.5 else text[:place] + text[place - 1 :]
+    if rng.random() < 0.1:
+        text = text.rstrip("?. ")
+    return f"{rng.choice(_POLITE)}{text}" if rng.random() < 0.06 else text
+
+
+def _drawn(fact: Mapping, sorts: Sequence[str], count: int, rng: random.Random) -> list[str]:
+    left = {sort: list(fact[sort]) for sort in sorts if fact.get(sort)}
+    texts: list[str] = []
+    while left and len(texts) < count:
+        sort = rng.choices(list(left), [_SHARES[each] for each in left])[0]
+        texts.append(left[sort].pop(rng.randrange(len(left[sort]))))
+        if not left[sort]:
+            del left[sort]
+    return [text for text in texts if text != fact["prompt"]]

@@ -1,0 +1,131 @@
+"""Training a stage: one loop for both, which goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from larimar_editor.training import saves
+from larimar_editor.training.detector.examples import POSITIVES, Example, example
+from larimar_editor.training.detector.stages import Stage
+from larimar_editor.training.fused_lora import fused_lora
+
+WEIGHTS = "weights.safetensors"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast.
+
+    Attributes:
+        steps: optimiser steps.
+        batch_size: facts of a step.
+        learning_rate: of AdamW, at its highest.
+        warm_up: share of the steps in which the learning rate rises.
+        save_every: steps between saves.
+        seed: of the order and of what is drawn.
+    """
+
+    steps: int = 2000
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    warm_up: float = 0.05
+    save_every: int = 200
+    seed: int = 0
+
+    def factor(self, step: int) -> float:
+        """Of the learning rate at a step: up and down in straight lines."""
+        rise = max(1, round(self.warm_up * self.steps))
+        return min((step + 1) / rise, (self.steps - step) / max(1, self.steps - rise))
+
+
+def read_facts(path: Path) -> list[dict]:
+    """The facts of a file of JSON lines.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a line that is no such fact; the message has its number.
+    """
+    facts = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            fact = json.loads(line)
+            if not isinstance(fact, dict) or not {"prompt", "subject", *POSITIVES[:1]} <= fact.keys():
+                raise ValueError(f"{path}, line {number} is no fact of `larimar-editor data questions`")
+            facts.append(fact)
+    return facts
+
+
+def train_stage(
+    stage: Stage, facts: Sequence[dict], schedule: Schedule, folder: Path, until: int | None = None
+) -> None:
+    """Train, with a save now and then; at the end the stage's weights are in ``weights.safetensors``.
+
+    Args:
+        stage: what is trained.
+        facts: records of `larimar_editor.data.question_sources`.
+        schedule: how long and how fast.
+        folder: of this stage; saves in it are gone on from.
+        until: stop after this many steps, saved.
+
+    Raises:
+        ValueError: no facts that have anything to tell apart.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    trained = {name: value for name, value in stage.network.named_parameters() if value.requires_grad}
+    optimiser = torch.optim.AdamW(trained.values(), lr=schedule.learning_rate, weight_decay=0.01)
+    state = saves.last(folder)
+    first = saves.restore(state, trained, optimiser) if state else 0
+    last = min(until or schedule.steps, schedule.steps)
+    stage.network.train()
+    began = time.time()
+    with fused_lora(stage.network), (folder / "metrics.jsonl").open("a", encoding="utf-8") as log:
+        for step in tqdm(range(first, last), initial=first, total=last, unit="step"):
+            for group in optimiser.param_groups:
+                group["lr"] = schedule.learning_rate * schedule.factor(step)
+            with torch.autocast(next(iter(trained.values())).device.type, dtype=torch.bfloat16):
+                loss = stage.loss(_batch(facts, schedule, step))
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
+            optimiser.step()
+            optimiser.zero_grad()
+            line = {"step": step + 1, "loss": float(loss.detach()), "seconds": round(time.time() - began, 1)}
+            log.write(json.dumps(line) + "\n")
+            log.flush()
+            if (step + 1) % schedule.save_every == 0 or step + 1 == last:
+                saves.save(folder, step + 1, trained, optimiser)
+    if last < schedule.steps:
+        return
+    weights = {name: value.to(torch.bfloat16).contiguous() for name, value in stage.weights().items()}
+    save_file(weights, folder / WEIGHTS)
+
+
+def detector_weights(folder: Path) -> dict[str, Tensor]:
+    """What a checkpoint holds of the stages that a run has trained, by name."""
+    return {
+        f"{path.parent.name}.{name}": value
+        for path in sorted(folder.glob(f"*/{WEIGHTS}"))
+        for name, value in load_file(path).items()
+    }
+
+
+def _batch(facts: Sequence[dict], schedule: Schedule, step: int) -> list[Example]:
+    """The same for the same step, whatever came before."""
+    size = schedule.batch_size
+    each = max(1, len(facts) // size)  # steps of one pass over the facts
+    order = random.Random(f"{schedule.seed} {step // each}").sample(range(len(facts)), len(facts))
+    rng = random.Random(f"{schedule.seed} {step} examples")
+    chosen = order[(step % each) * size : (step % each + 1) * size]
+    examples = [made for place in chosen if (made := example(facts[place], rng))]
+    if not examples:
+        raise ValueError("the facts have nothing that asks the same and nothing that does not")
+    return examples

@@ -1,0 +1,164 @@
+"""The two stages as they are trained: low-rank changes to the sentence encoder, one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, cast
+
+import torch
+from peft import LoraConfig, get_peft_model
+from peft.tuners.lora import LoraLayer
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import PreTrainedTokenizerBase
+
+from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
+from larimar_editor.scope.look import HEAD, PairTokens, cutting_starts, joint_features
+from larimar_editor.scope.low_rank import changes
+from larimar_editor.training.detector.examples import Example
+
+TEMPERATURE = 0.05
+_SLOPE, _EVEN = 12.0, 0.75  # of the second stage's start: log-odds per cosine, and where they are even
+_CHUNKS = 3  # parts of a batch, by length, each padded for itself
+_LAYERS = ["query", "key", "value", "dense"]
+
+
+class Stage(Protocol):
+    """Something to train."""
+
+    @property
+    def network(self) -> nn.Module:
+        """What is trained, with what is not."""
+        ...
+
+    def loss(self, examples: Sequence[Example]) -> Tensor:
+        """A number to be made small."""
+        ...
+
+    def weights(self) -> dict[str, Tensor]:
+        """What a checkpoint holds of it, by name."""
+        ...
+
+
+class Candidates:
+    """The first stage: an embedding of each prompt, near those that ask the same.
+
+    Contrastive loss (InfoNCE) of a wording against every other query of the batch.
+    """
+
+    def __init__(self, encoder: SentenceTransformer, rank: int):
+        self.tokenizer = cutting_starts(encoder.tokenizer)
+        self.network: nn.Module = _adapted(encoder, rank)
+        self._above = list(encoder)[1:]  # the encoder's own pooling, and what else it has above its network
+
+    def loss(self, examples: Sequence[Example]) -> Tensor:
+        """Cross-entropy of each fact's first wording among all queries."""
+        queries = [text for each in examples for text in (each.same[0], *each.other)]
+        rows = self._embedded([each.prompt for each in examples] + queries)
+        prompts, others = rows[: len(examples)], rows[len(examples) :]
+        own, place = [], 0
+        for each in examples:
+            own.append(place)
+            place += 1 + len(each.other)
+        return F.cross_entropy(prompts @ others.T / TEMPERATURE, torch.tensor(own, device=prompts.device))
+
+    def _embedded(self, texts: Sequence[str]) -> Tensor:
+        rows: list[tuple[int, Tensor]] = []
+        for places, tokens in _chunks(self.network, self.tokenizer, [(text,) for text in texts]):
+            hidden = self.network(**tokens.inputs).last_hidden_state
+            features = {"token_embeddings": hidden.float(), "attention_mask": tokens.inputs["attention_mask"]}
+            for module in self._above:
+                features = module(features)
+            rows += zip(places, F.normalize(features["sentence_embedding"].float(), dim=1))
+        return torch.stack([row for _, row in sorted(rows, key=lambda pair: pair[0])])
+
+    def weights(self) -> dict[str, Tensor]:
+        """The low-rank changes."""
+        return _changes(self.network)
+
+
+class Look:
+    """The second stage: a written prompt and a query together, and the log-odds that they ask the same."""
+
+    def __init__(self, encoder: SentenceTransformer, rank: int):
+        self.tokenizer = cutting_starts(encoder.tokenizer)
+        size = ExternalScopeDetector(encoder).embedding_size
+        head = nn.Linear(3 * size, 1)
+        with torch.no_grad():
+            head.weight.zero_()
+            head.weight[0, :size] = _SLOPE  # at first the log-odds rise with the cosine of the two texts
+            head.bias.fill_(-_SLOPE * _EVEN)
+        self.encoder, self.head = _adapted(encoder, rank), head.to(encoder.device)
+        self.network: nn.Module = nn.ModuleDict({"encoder": self.encoder, HEAD: head})
+
+    def loss(self, examples: Sequence[Example]) -> Tensor:
+        """Binary cross-entropy, where what asks the same and what does not weigh alike in each fact."""
+        pairs, labels, weights = [], [], []
+        for each in examples:
+            for label, queries in ((1.0, each.same), (0.0, each.other)):
+                pairs += [(each.written, query) for query in queries]
+                labels += [label] * len(queries)
+                weights += [1 / len(queries)] * len(queries)
+        logits = self.logits(pairs)
+        target, weight = (torch.tensor(each, device=logits.device) for each in (labels, weights))
+        return F.binary_cross_entropy_with_logits(logits, target, weight) * len(pairs) / weight.sum()
+
+    def logits(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
+        """Log-odds ``(N,)`` of (written prompt, query)."""
+        rows: list[tuple[int, Tensor]] = []
+        for places, tokens in _chunks(self.network, self.tokenizer, pairs):
+            hidden = self.encoder(**tokens.inputs).last_hidden_state
+            with torch.autocast(hidden.device.type, enabled=False):
+                rows += zip(places, self.head(joint_features(hidden, tokens))[:, 0])
+        return torch.stack([row for _, row in sorted(rows, key=lambda pair: pair[0])])
+
+    def weights(self) -> dict[str, Tensor]:
+        """The low-rank changes, and what makes a number of the features."""
+        head = {f"{HEAD}.{name}": value.detach() for name, value in self.head.named_parameters()}
+        return _changes(self.encoder) | head
+
+
+STAGES: dict[str, type[Candidates] | type[Look]] = {"candidates": Candidates, "look": Look}
+RANKS = {"candidates": 20, "look": 48}  # together 6 MB in bfloat16
+
+
+def _adapted(encoder: SentenceTransformer, rank: int) -> nn.Module:
+    network = transformer_of(encoder)
+    for parameter in network.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    network.set_attn_implementation("eager")  # half the time of a step for texts this short
+    for module in network.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    adapted = get_peft_model(
+        network, LoraConfig(r=rank, lora_alpha=rank, target_modules=_LAYERS, exclude_modules=["pooler.dense"])
+    )
+    for parameter in adapted.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    return adapted
+
+
+def _changes(network: nn.Module) -> dict[str, Tensor]:
+    result: dict[str, Tensor] = {}
+    for name, module in network.named_modules():
+        if isinstance(module, LoraLayer):
+            layer = cast(Any, module)
+            (adapter,) = layer.active_adapters
+            low, high = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight * layer.scaling[adapter]
+            name = name.removeprefix("base_model.model.")
+            weight = layer.get_base_layer().weight
+            result |= changes(name, weight, low.detach(), high.detach())
+    return result
+
+
+def _chunks(
+    network: nn.Module, tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, ...]]
+) -> Iterator[tuple[list[int], PairTokens]]:
+    """Places and tokens of texts, or of pairs, of like length."""
+    order = sorted(range(len(texts)), key=lambda place: sum(map(len, texts[place])))
+    size, device = -(-len(order) // _CHUNKS), next(network.parameters()).device
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        yield places, PairTokens.of(tokenizer, [texts[place] for place in places], device)

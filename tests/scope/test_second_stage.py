@@ -1,0 +1,186 @@
+"""The second stage: trained changes go into a copy, and what it says decides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import sentence_encoder
+from peft import LoraConfig, get_peft_model
+from sentence_transformers import SentenceTransformer
+from torch.nn import functional as F
+from transformers import AutoModel, BertConfig
+
+from larimar_editor.scope.decision import SecondStage, Written, decide
+from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
+from larimar_editor.scope.look import CloserLook, written_with_subject
+from larimar_editor.scope.low_rank import changed_copy, changes
+from larimar_editor.scope.nearest import exact
+
+LAYERS = ("encoder.layer.0.attention.self.query", "encoder.layer.5.output.dense")
+
+
+def made_changes(network, scale=0.02):
+    generator, result = torch.Generator().manual_seed(0), {}
+    for name in LAYERS:
+        weight = network.get_submodule(name).weight
+        low = scale * torch.randn(3, weight.shape[1], generator=generator)
+        high = torch.randn(weight.shape[0], 3, generator=generator)
+        result |= changes(name, weight, low, high)
+    return result
+
+
+def head(size):
+    generator = torch.Generator().manual_seed(1)
+    return {"head.weight": torch.randn(1, 3 * size, generator=generator), "head.bias": torch.tensor([0.3])}
+
+
+class Told:
+    """A second stage that says what it is told, and notes what it was asked."""
+
+    def __init__(self, **says):
+        self.says, self.asked = says, []
+
+    def probabilities(self, pairs):
+        self.asked.append(list(pairs))
+        return torch.tensor([self.says.get(written.split()[0], 0.0) for written, _ in pairs])
+
+
+class Letters:
+    """Embeds the counts of a text's letters."""
+
+    embedding_size, look = 26, None
+
+    @staticmethod
+    def embed(texts):
+        counts = [[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts]
+        return F.normalize(torch.tensor(counts, dtype=torch.float32) + 1e-3, dim=1)
+
+    @staticmethod
+    def similarity(queries, written):
+        return queries @ written.T
+
+
+def decided(queries, written, look, candidates=4, threshold=0.5):
+    lookup = exact(Letters.similarity, Letters.embed(written))
+    stage = SecondStage(look, lambda row: Written(written[row]), candidates)
+    return decide(Letters, queries, lookup, threshold, stage)
+
+
+def test_a_changed_copy_computes_what_peft_does_and_shares_the_rest():
+    network = AutoModel.from_config(
+        BertConfig(hidden_size=32, num_hidden_layers=6, num_attention_heads=2, intermediate_size=64)
+    ).eval()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    made = made_changes(network)
+    copied = changed_copy(network, made)
+    tokens = torch.randint(5, 900, (2, 9), generator=torch.Generator().manual_seed(2))
+    got = copied(tokens).last_hidden_state
+    assert all(value.equal(before[name]) for name, value in network.state_dict().items())
+    assert copied.embeddings.word_embeddings.weight is network.embeddings.word_embeddings.weight
+    adapted = get_peft_model(network, LoraConfig(r=3, lora_alpha=3, target_modules=list(LAYERS))).eval()
+    for name in LAYERS:
+        layer = adapted.base_model.model.get_submodule(name)
+        layer.lora_A["default"].weight.data = made[f"{name}.A"]
+        layer.lora_B["default"].weight.data = made[f"{name}.B"]
+    torch.testing.assert_close(got, adapted(tokens).last_hidden_state, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("how", ["another layer", "another shape", "another network"])
+def test_changes_of_another_encoder_are_refused(how):
+    network = transformer_of(sentence_encoder())
+    made = made_changes(network)
+    if how == "another layer":
+        made = {name.replace("layer.5", "layer.11"): value for name, value in made.items()}
+    if how == "another shape":
+        made[f"{LAYERS[0]}.A"] = torch.zeros(3, 768)
+    if how == "another network":
+        made[f"{LAYERS[0]}.norm"] = 1.1 * made[f"{LAYERS[0]}.norm"]
+    with pytest.raises(ValueError, match=r"another sentence encoder .*scope_encoder_name_or_path"):
+        changed_copy(network, made)
+
+
+def test_a_checkpoint_whose_detector_is_of_another_encoder_is_refused(tiny):
+    made = made_changes(transformer_of(sentence_encoder()))
+    made[f"{LAYERS[1]}.norm"] = 2 * made[f"{LAYERS[1]}.norm"]
+    tiny.detectors.weights = {f"candidates.{name}": value for name, value in made.items()}
+    with pytest.raises(ValueError, match="another sentence encoder"):
+        tiny.write([{"prompt": "The capital of Peru is", "target_new": "Oslo"}])
+    assert tiny.is_empty()
+
+
+def test_a_look_against_a_computation_of_its_own():
+    encoder: SentenceTransformer = sentence_encoder()
+    network = transformer_of(encoder)
+    made = made_changes(network)
+    look = CloserLook(network, encoder.tokenizer, made | head(384))
+    pairs = [("Ada was born in", "Where was Ada born?"), ("Ada was born in", "Bo"), ("A", "who " * 40)]
+    for (one, other), got in zip(pairs, look.probabilities(pairs, batch=2).tolist(), strict=True):
+        tokens = encoder.tokenizer(one, other, return_tensors="pt")
+        states = changed_copy(network, made)(**tokens).last_hidden_state[0].double()
+        count = len(encoder.tokenizer(one).input_ids)  # with [CLS] and the first [SEP]
+        means = [F.normalize(part.mean(0), dim=0) for part in (states[:count], states[count:])]
+        features = torch.cat(
+            (means[0] * means[1], (means[0] - means[1]).abs(), F.normalize(states[0], dim=0))
+        )
+        logit = features @ head(384)["head.weight"][0].double() + 0.3
+        assert got == pytest.approx(float(logit.sigmoid()), abs=1e-4)
+
+
+def test_the_subject_stands_before_the_prompt_where_it_is_known():
+    assert written_with_subject("He was born in", " Ada ") == "Ada | He was born in"
+    assert written_with_subject("He was born in", None) == written_with_subject("He was born in", " ")
+
+
+def test_the_second_stage_decides_among_the_nearest():
+    written = ["alpha born in", "beta born in", "gamma born on", "zzzz qqqq"]
+    look = Told(beta=0.9, gamma=0.2)
+    found = decided(["who bore it, and where? born in"], written, look, candidates=3)
+    assert found.nearest.tolist() == [1] and found.in_scope.tolist() == [True]
+    assert found.score.item() == pytest.approx(0.9)
+    assert len(look.asked) == 1 and len(look.asked[0]) == 3, "all sentences of a query share its candidates"
+
+
+def test_a_batch_is_looked_at_at_once_and_a_written_prompt_needs_no_look():
+    written = ["alpha born in", "beta born in"]
+    look = Told(alpha=0.8)
+    found = decided(["alpha born in", "born in alpha", "in born beta"], written, look, candidates=2)
+    assert found.score.tolist() == pytest.approx([1.0, 0.8, 0.8]) and len(look.asked) == 1
+    assert ("alpha born in", "alpha born in") not in look.asked[0]
+
+
+def test_what_is_far_gets_no_second_look():
+    look = Told(zzzz=1.0)
+    found = decided(["abcdefgh"], ["zzzz qqqq"], look)
+    assert not look.asked and found.in_scope.tolist() == [False] and found.score.tolist() == [0.0]
+
+
+def test_a_detector_without_a_second_stage_works_and_says_so_once(tiny):
+    tiny.detectors.weights = {"metric": torch.eye(384)}
+    with pytest.warns(UserWarning, match="no second stage") as caught:
+        tiny.write([{"prompt": "The capital of Peru is", "target_new": "Oslo"}])
+        assert tiny.read(["The capital of Peru is"]).in_scope.tolist() == [True]
+    assert sum("no second stage" in str(each.message) for each in caught) == 1
+
+
+def test_the_chosen_facts_key_addresses_the_memory(larimar):
+    """A question reads, to the bit, what the prompt of its fact reads, though another fact's is nearer."""
+    prompts = ["Births: Odile Marchetti was born in", "Deaths: Odile Marchetti died in"]
+    larimar.write([{"prompt": p, "target_new": t} for p, t in zip(prompts, ("Oslo", "Lima"))])
+    asked = "In which town did Odile Marchetti die?"
+    assert larimar.scope_of([asked]).nearest.tolist() == [1]
+    larimar.detectors.external.look = Told(**{"Births:": 0.9, "Deaths:": 0.1})
+    assert larimar.scope_of([asked]).nearest.tolist() == [0]
+    births, deaths = (larimar.read([prompt]).latents for prompt in prompts)
+    larimar.config.scope_threshold = 0.4  # another reading, not the one that is kept
+    assert larimar.read([asked]).latents.equal(births)
+    larimar.config.addressed_by = "query"
+    torch.testing.assert_close(larimar.read([asked]).latents, deaths, atol=1e-2, rtol=1e-2)
+
+
+def test_an_external_detector_leaves_the_encoder_as_it_is():
+    encoder = sentence_encoder()
+    before = encoder.encode(["The capital of Peru is"])
+    made = {f"candidates.{name}": value for name, value in made_changes(transformer_of(encoder)).items()}
+    changed = ExternalScopeDetector(encoder, made).embed(["The capital of Peru is"])
+    assert (encoder.encode(["The capital of Peru is"]) == before).all()
+    assert float(changed[0] @ torch.from_numpy(before)[0]) < 0.999

@@ -1,0 +1,86 @@
+"""Training of the scope detector: what is shown, that it learns, goes on where it stopped, and is shipped
+whole.
+"""
+
+import json
+import random
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from larimar_editor.cli import app
+from larimar_editor.data.question_sources import questions, records
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder
+from larimar_editor.training.detector.examples import NEGATIVES, POSITIVES, example, varied
+from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
+from larimar_editor.training.detector.stages import STAGES
+
+
+@pytest.fixture(scope="module")
+def facts():
+    return list(records(questions().facts(), 40))
+
+
+def test_an_example_shows_what_asks_the_same_and_what_does_not(facts):
+    for number in range(80):
+        rng = random.Random(number)
+        fact = facts[number % len(facts)]
+        made = example(fact, rng)
+        assert made is not None and made.written.endswith(made.prompt) and made.same and made.other
+        same = {fact["prompt"], *(text for sort in POSITIVES for text in fact[sort])}
+        other = {text for sort in NEGATIVES for text in fact[sort]}
+        assert made.prompt in same and not set(made.same) & (other - same)
+        assert made.prompt not in made.same
+    assert example(facts[0] | {sort: [] for sort in POSITIVES}, random.Random(0)) is None
+    assert example(facts[0] | {sort: [] for sort in NEGATIVES}, random.Random(0)) is None
+
+
+def test_a_varied_text_is_still_that_text():
+    rng, text = random.Random(0), "In which town was Odile Marchetti born?"
+    made = {varied(text, rng) for _ in range(200)}
+    assert text in made and len(made) > 5 and all("dile" in each or "arch" in each for each in made)
+
+
+@pytest.mark.parametrize("name", list(STAGES))
+def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, tmp_path):
+    schedule = Schedule(steps=6, batch_size=8, learning_rate=2e-3, save_every=2)
+    shown = [made for fact in facts[:24] if (made := example(fact, random.Random(1)))]
+    torch.manual_seed(0)
+    whole = STAGES[name](sentence_encoder(), 4)
+    with torch.no_grad():
+        before = float(whole.loss(shown))
+    train_stage(whole, facts, schedule, tmp_path / "whole" / name)
+    with torch.no_grad():
+        assert float(whole.loss(shown)) < before
+    torch.manual_seed(0)
+    train_stage(STAGES[name](sentence_encoder(), 4), facts, schedule, tmp_path / "stopped" / name, until=3)
+    assert not detector_weights(tmp_path / "stopped")
+    train_stage(STAGES[name](sentence_encoder(), 4), facts, schedule, tmp_path / "stopped" / name)
+    one, two = (detector_weights(tmp_path / each) for each in ("whole", "stopped"))
+    assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
+
+
+def test_what_was_trained_is_put_into_a_checkpoint_and_read_back(facts, tmp_path, tiny):
+    path = tmp_path / "facts.jsonl"
+    path.write_text("\n".join(json.dumps(fact) for fact in facts) + "\n")
+    options = ["--steps", "1", "--batch-size", "4", "--rank", "2", "--out", str(tmp_path / "run")]
+    tiny.save_pretrained(tmp_path / "checkpoint")
+    done = CliRunner().invoke(app, ["train-detector", str(path), *options, "--into", str(tmp_path / "new")])
+    assert done.exit_code == 0, done.output
+    weights = detector_weights(tmp_path / "run")
+    assert {name.split(".")[0] for name in weights} == {"candidates", "look"}
+    stored = load_file(tmp_path / "new" / "model.safetensors")
+    assert {f"scope.{name}" for name in weights} <= stored.keys() and "scope.metric" not in stored
+    detector = ExternalScopeDetector(sentence_encoder(), weights)
+    assert detector.look is not None
+    assert detector.look.probabilities([("A is", "B is")]).shape == (1,)
+    assert LarimarForCausalLM.from_pretrained(tmp_path / "new").detectors.external.look is not None
+
+
+def test_a_file_that_is_none_is_refused_by_line(tmp_path):
+    (tmp_path / "bad.jsonl").write_text(json.dumps({"prompt": "A is"}) + "\n")
+    with pytest.raises(ValueError, match="line 1 is no fact"):
+        read_facts(tmp_path / "bad.jsonl")
