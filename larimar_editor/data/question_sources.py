@@ -165,6 +165,8 @@ def facts_of_subjects(asked: Questions, subjects: int, each: int, seed: int = 0)
     """
     edits: list[Edit] = []
     kinds = sorted(asked.of_subjects)
+    # One word each: which fact answers is what is measured, not how long an answer may be.
+    targets = [target for target in asked.names.targets[ANY_TARGET] if target.isalpha()]
     for place in range(subjects):
         rng = random.Random(f"{seed} {place}")
         rows = asked.of_subjects[kinds[place % len(kinds)]]
@@ -177,7 +179,7 @@ def facts_of_subjects(asked: Questions, subjects: int, each: int, seed: int = 0)
             wordings = rng.sample(rows[i].wordings, len(rows[i].wordings))
             prompt, *again = (wording.replace(SUBJECT, subject) for wording in wordings)
             other = rng.choice(rows[order[-1]].wordings).replace(SUBJECT, subject)
-            target, untouched = rng.sample(asked.names.targets[ANY_TARGET], 2)
+            target, untouched = rng.sample(targets, 2)
             edits.append(
                 Edit(prompt, target, "", subject, tuple(again), (other,), (untouched,), case_id=len(edits))
             )
