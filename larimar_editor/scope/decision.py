@@ -18,8 +18,8 @@ from larimar_editor.scope.look import CloserLook, written_with_subject
 from larimar_editor.scope.nearest import Lookup
 from larimar_editor.utils.text import sentences
 
-# Nothing that is less similar in the first stage gets a second look.
-NOT_A_CANDIDATE = 0.4
+# Nothing that is less similar in the first stage gets a second look, or so much less than what is nearest.
+NOT_A_CANDIDATE, TOO_FAR_BEHIND = 0.4, 0.25
 
 
 @dataclass(frozen=True)
@@ -77,25 +77,33 @@ class SecondStage:
             rows: ``(S, k)``, of the written prompts.
         """
         result = torch.where(rows < 0, first, 0.0)
-        places, pairs = [], []
+        places: list[tuple[int, int]] = []
+        pairs: list[tuple[str, str]] = []
         start = 0
         for group in parts:
-            of_query = first[start : start + len(group)]
-            best = of_query.flatten().topk(min(self.candidates, of_query.numel()))
-            for score, flat in zip(best.values.tolist(), best.indices.tolist()):
-                sentence, place = divmod(flat, first.shape[1])
-                if score < NOT_A_CANDIDATE:
-                    break
-                written = self.written(int(rows[start + sentence, place]))
-                if written.prompt == group[sentence]:
-                    result[start + sentence, place] = 1.0
-                else:
-                    places.append((start + sentence, place))
-                    pairs.append((written_with_subject(written.prompt, written.subject), group[sentence]))
+            found = self._candidates(
+                group, first[start : start + len(group)], rows[start : start + len(group)]
+            )
+            same = [(s, k) for s, k, written in found if written.prompt == group[s]]
+            for s, k in same:  # to the letter: nothing needs a look
+                result[start + s, k] = 1.0
+            for s, k, written in () if same else found:
+                places.append((start + s, k))
+                pairs.append((written_with_subject(written.prompt, written.subject), group[s]))
             start += len(group)
         if pairs:
             result[tuple(torch.tensor(places).T)] = self.look.probabilities(pairs)
         return result
+
+    def _candidates(
+        self, group: Sequence[str], first: Tensor, rows: Tensor
+    ) -> list[tuple[int, int, Written]]:
+        """What is looked at for one query, nearest first: sentence, place among those found, and prompt."""
+        best = first.flatten().topk(min(self.candidates, first.numel()))
+        least = max(NOT_A_CANDIDATE, float(best.values[0]) - TOO_FAR_BEHIND)
+        near = [int(flat) for score, flat in zip(best.values, best.indices) if float(score) >= least]
+        places = [divmod(flat, first.shape[1]) for flat in near]
+        return [(sentence, k, self.written(int(rows[sentence, k]))) for sentence, k in places]
 
 
 def decide(
