@@ -164,17 +164,25 @@ def test_a_detector_without_a_second_stage_works_and_says_so_once(tiny):
 
 def test_the_chosen_facts_key_addresses_the_memory(larimar):
     """A question reads, to the bit, what the prompt of its fact reads, though another fact's is nearer."""
-    prompts = ["Births: Odile Marchetti was born in", "Deaths: Odile Marchetti died in"]
+    prompts = ["Parish: Odile Marchetti died in", "Deaths: Odile Marchetti died in"]
     larimar.write([{"prompt": p, "target_new": t} for p, t in zip(prompts, ("Oslo", "Lima"))])
     asked = "In which town did Odile Marchetti die?"
-    assert larimar.scope_of([asked]).nearest.tolist() == [1]
-    larimar.detectors.external.look = Told(**{"Births:": 0.9, "Deaths:": 0.1})
-    assert larimar.scope_of([asked]).nearest.tolist() == [0]
-    births, deaths = (larimar.read([prompt]).latents for prompt in prompts)
-    larimar.config.scope_threshold = 0.4  # another reading, not the one that is kept
-    assert larimar.read([asked]).latents.equal(births)
+    larimar.config.scope_candidates = 0
+    (nearest,) = larimar.scope_of([asked]).nearest.tolist()
+    words = [prompt.split()[0] for prompt in prompts]
+    larimar.detectors.external.look = Told(**{words[1 - nearest]: 0.9, words[nearest]: 0.1})
+    larimar.config.scope_candidates = 4
+    assert larimar.scope_of([asked]).nearest.tolist() == [1 - nearest]
+    latents = [larimar.read([prompt]).latents for prompt in prompts]
+    assert larimar.read([asked]).latents.equal(latents[1 - nearest])
     larimar.config.addressed_by = "query"
-    torch.testing.assert_close(larimar.read([asked]).latents, deaths, atol=1e-2, rtol=1e-2)
+    assert not larimar.read([asked]).latents.equal(latents[1 - nearest])
+
+
+def test_what_is_far_behind_the_nearest_gets_no_look():
+    look = Told(alpha=0.9, zzz=0.9)
+    found = decided(["alpha born at"], ["alpha born in", "zzz alpha"], look)
+    assert found.nearest.tolist() == [0] and len(look.asked[0]) == 1
 
 
 def test_an_external_detector_leaves_the_encoder_as_it_is():
