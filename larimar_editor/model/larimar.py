@@ -25,6 +25,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from larimar_editor.model.adapters import DecoderAdapters
 from larimar_editor.model.cache import LarimarCache
+from larimar_editor.model.chat import ChatTurns
 from larimar_editor.model.checkpoint import checkpoint_folder, load_weights, save_checkpoint
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import KeyValueProjection, build_encoder
@@ -112,6 +113,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.decoder = decoder
         self.tokenizer = tokenizer
+        self._turns = ChatTurns.of(tokenizer)
         self.generation_config = decoder.generation_config
         self.name_or_path = decoder.name_or_path  # callers look for the decoder's family in it
         for name in ("vocab_size", "hidden_size", "bos_token_id", "eos_token_id", "pad_token_id"):
@@ -239,7 +241,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             generation = None
         if self.is_empty() if generation is None else generation.empty:
             return Reading.nothing(count, self.config.latent_size)
-        asked = tuple(prompts_of(self.tokenizer, *inputs))
+        asked = tuple(prompts_of(self.tokenizer, *inputs, turns=self._turns))
         if generation is not None:
             if asked not in generation.readings:
                 generation.readings[asked] = self.read(asked)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from larimar_editor.model.chat import ChatTurns
+
 _ANNOUNCED: ContextVar[tuple[str, ...] | None] = ContextVar("larimar_prompts", default=None)
 
 
@@ -33,8 +35,10 @@ def prompts_of(
     attention_mask: Tensor | None = None,
     prompt_lengths: Tensor | None = None,
     labels: Tensor | None = None,
+    turns: ChatTurns | None = None,
 ) -> list[str]:
-    """The query of each row: announced, up to ``prompt_lengths``, where ``labels`` are -100, or all of it.
+    """The query of each row: announced, up to ``prompt_lengths``, where ``labels`` are -100, or all of it;
+    of a chat its last question.
 
     Args:
         tokenizer: the decoder's.
@@ -42,6 +46,7 @@ def prompts_of(
         attention_mask: ``(B, T)``, or longer where there is a cache.
         prompt_lengths: ``(B,)`` int, columns that are the prompt, padding counted.
         labels: ``(B, T)``.
+        turns: of the decoder's chat template.
 
     Raises:
         ValueError: announced prompts for another number of rows, or neither ids nor an announcement.
@@ -51,7 +56,7 @@ def prompts_of(
         count = len(announced) if input_ids is None else input_ids.shape[0]
         if count != len(announced):
             raise ValueError(f"{len(announced)} prompts are announced for a batch of {count}")
-        return list(announced)
+        return [_asked(prompt, prompt, turns) for prompt in announced]
     if input_ids is None:
         raise ValueError("inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts")
     keep = torch.ones_like(input_ids, dtype=torch.bool)
@@ -66,4 +71,13 @@ def prompts_of(
         keep &= labels == -100
     # The text is needed on the host, by the tokenizers of encoder and detector.
     rows = [row[mask].tolist() for row, mask in zip(input_ids, keep)]
-    return tokenizer.batch_decode(rows, skip_special_tokens=True)
+    plain = tokenizer.batch_decode(rows, skip_special_tokens=True)
+    if turns is None:
+        return plain
+    marked = tokenizer.batch_decode(rows, skip_special_tokens=False)
+    return [_asked(text, bare, turns) for text, bare in zip(marked, plain)]
+
+
+def _asked(text: str, otherwise: str, turns: ChatTurns | None) -> str:
+    """The last question of a chat; what is no chat, or one in which nobody asks, as it is."""
+    return (turns.last_question(text) if turns else None) or otherwise

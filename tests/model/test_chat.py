@@ -1,0 +1,88 @@
+"""Of a chat, the last question counts: in the decoder's template, and in templates of other families."""
+
+import copy
+
+import pytest
+
+from larimar_editor.model.chat import ChatTurns
+from larimar_editor.model.prompts import prompts_of
+
+HEADERS = (
+    "{{ '<|begin|>' }}{% for m in messages %}<|head|>{{ m['role'] }}<|headend|>\n\n{{ m['content'] }}<|eot|>{% endfor %}"
+    "{% if add_generation_prompt %}<|head|>assistant<|headend|>\n\n{% endif %}"
+)
+BRACKETS = (
+    "{{ '<s>' }}{% for m in messages %}{% if m['role'] == 'user' %}[INST] {{ m['content'] }} [/INST]"
+    "{% else %} {{ m['content'] }}</s>{% endif %}{% endfor %}"
+)
+TURNS = (
+    "{{ '<bos>' }}{% for m in messages %}<start_of_turn>{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n"
+    "{{ m['content'] }}<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
+PLAIN = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+FAMILIES = {
+    "its own": (None, ()),
+    "headers": (HEADERS, ("<|begin|>", "<|head|>", "<|headend|>", "<|eot|>")),
+    "brackets": (BRACKETS, ("<s>", "</s>", "[INST]", "[/INST]")),
+    "turns": (TURNS, ("<bos>", "<start_of_turn>", "<end_of_turn>")),
+}
+CHAT = [
+    {"role": "user", "content": "Where was Odile born?"},
+    {"role": "assistant", "content": "In Lyon. Why do you ask?"},
+    {"role": "user", "content": "Just so. How old is she?"},
+]
+
+
+def of_family(tokenizer, name):
+    template, tokens = FAMILIES[name]
+    made = copy.deepcopy(tokenizer)
+    if template is not None:
+        made.add_special_tokens({"additional_special_tokens": list(tokens)})
+        made.chat_template = template
+    return made
+
+
+def asked(tokenizer, text, turns):
+    ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
+    return prompts_of(tokenizer, ids, turns=turns)[0]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_last_question_of_a_chat_counts(tokenizer, family):
+    made = of_family(tokenizer, family)
+    turns = ChatTurns.of(made)
+    assert turns is not None
+    whole = made.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
+    assert asked(made, whole, turns) == CHAT[-1]["content"]
+    assert asked(made, whole + "She is", turns) == CHAT[-1]["content"] + " She is", "the answer has begun"
+    first = made.apply_chat_template(CHAT[:1], tokenize=False, add_generation_prompt=True)
+    assert asked(made, first, turns) == CHAT[0]["content"], "of a single turn, whatever the system's text"
+    assert asked(made, "Where was Odile born?", turns) == "Where was Odile born?", "no chat"
+
+
+def test_a_chat_that_was_announced_is_read_the_same_way(tokenizer):
+    from larimar_editor.model.prompts import announced_prompts
+
+    whole = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
+    with announced_prompts([whole, "The capital of Portugal is"]):
+        found = prompts_of(tokenizer, None, turns=ChatTurns.of(tokenizer))
+    assert found == [CHAT[-1]["content"], "The capital of Portugal is"]
+
+
+def test_a_tokenizer_whose_template_marks_nothing_has_no_turns(tokenizer):
+    bare = copy.deepcopy(tokenizer)
+    for template in (None, PLAIN):
+        bare.chat_template = template
+        assert ChatTurns.of(bare) is None
+    assert asked(tokenizer, "One. Two.", None) == "One. Two."
+
+
+def test_what_is_asked_before_does_not_count_any_more(tiny, tokenizer):
+    tiny.write([{"prompt": "Where was Odile Marchetti born?", "target_new": "Oslo"}])
+    chat = [{"role": "user", "content": "Where was Odile Marchetti born?"}]
+    more = [{"role": "assistant", "content": "Oslo."}, {"role": "user", "content": "Who wrote Moby-Dick?"}]
+    for messages, inside in ((chat, True), (chat + more, False)):
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)
+        own, base = tiny(**ids).logits, tiny.decoder(**ids).logits
+        assert own.equal(base) is not inside
