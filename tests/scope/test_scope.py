@@ -54,6 +54,13 @@ def test_a_text_is_split_into_sentences():
         "J. R. R. Tolkien saw St. Louis.",
         "Dr. No is",
     ]
+    for whole in (
+        "Who painted Figure in Peeling No. 5?",
+        "All of his works (Vol. 1) is followed by",
+        "Drei Klavierstücke, Op. 946 is by",
+        "Apple Inc. is based in",
+    ):
+        assert sentences(whole) == [whole]
 
 
 def test_the_start_of_an_answer_stays_with_its_question(external):
