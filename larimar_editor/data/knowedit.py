@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from larimar_editor.data.questions.aliases import may_be_known
 from larimar_editor.data.questions.facts import QuestionNames
 from larimar_editor.data.questions.kinds import SUBJECT, falls_in
 
@@ -111,10 +112,13 @@ class KnowEditFacts:
         for record in kept:
             wording = template(record["prompt"], record["subject"])
             found = [alias_in(prompt, wording) for prompt in prompts_of(record, "aliases")]
-            if usable := [name for name in found if name and name != record["subject"]]:
-                aliases[record["subject"]] = usable
+            # A name that nobody could guess teaches that any name will do.
+            usable = lambda name, others: [o for o in others if o != name and may_be_known(name, o)]
+            if known := usable(record["subject"], filter(None, found)):
+                aliases[record["subject"]] = known
             for same in _answers(record):
-                aliases.setdefault(same[0], same[1:7])
+                if known := usable(same[0], same[1:7]):
+                    aliases.setdefault(same[0], known)
         subjects = sorted({record["subject"] for record in kept})
         names = QuestionNames({"knowedit": subjects}, {}, aliases)
         templates = sorted({template(record["prompt"], record["subject"]) for record in kept})
@@ -142,7 +146,7 @@ class KnowEditFacts:
             "prompt": prompt,
             "target_new": record["target_new"],
             "rephrase_prompt": [],
-            "alias_prompt": [put(self.names.alias(subject, rng)) for _ in range(2)],
+            "alias_prompt": [put(self.names.alias(subject, "knowedit", rng)) for _ in range(2)],
             "other_prompt": rng.sample(asked, min(len(asked), self.others)),
             "locality_prompt": [put(name) for name in names if name != subject],
             "near_prompt": [put(name) for name in like if name != subject],

@@ -35,7 +35,7 @@ from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, r
 from larimar_editor.data.relations import Names, Relation, read_relations
 from larimar_editor.data.texts import SENTENCES, read_sentences
 
-SHARES = {"kinds": 6, "sheets": 7, "simplequestions": 3, "relations": 3, "knowedit": 3, "held out": 1}
+SHARES = {"kinds": 6, "sheets": 16, "simplequestions": 3, "relations": 3, "knowedit": 3, "held out": 1}
 _FOR_CALIBRATION = 6  # one sheet in so many; every other of them is measured with instead
 _OF_SUBJECTS = 2 * _FOR_CALIBRATION
 _NAMES_OF_RELATIONS = 400  # of each kind of subject
@@ -67,7 +67,8 @@ class Questions:
     def unlike(
         self, embed: Callable[[Sequence[str]], Tensor], cosine: float = 0.85
     ) -> tuple[Questions, list[tuple[str, str]]]:
-        """The same with fewer to train on: without those that ask nearly what one of `held_out` asks.
+        """The same with fewer to train on: without those that ask nearly what one asks that is held out, for
+        measuring or for calibration.
 
         Args:
             embed: texts to unit embeddings ``(N, E)``.
@@ -77,7 +78,9 @@ class Questions:
         Returns:
             the rest, and of each that was left out its name and the other's.
         """
-        against = [(question.name, _embedded(embed, question.wordings)) for question in self.held_out]
+        against = [*self.held_out, *self.calibration, *(row for rows in self.of_subjects.values() for row in rows)]
+        others = _embedded(embed, [wording for question in against for wording in question.wordings])
+        owner = torch.tensor([place for place, question in enumerate(against) for _ in question.wordings])
         training: dict[str, list[Question]] = {}
         dropped = []
         for source, of_source in self.training.items():
@@ -85,13 +88,13 @@ class Questions:
             every = _embedded(embed, [wording for question in of_source for wording in question.wordings])
             training[source] = []
             for question, rows in zip(of_source, every.split([len(each.wordings) for each in of_source])):
-                score, name = max(
-                    (float((rows @ other.T).max(dim=1).values.mean()), name) for name, other in against
-                )
-                if score < cosine:
+                nearest = torch.full((len(rows), len(against)), -1.0)
+                nearest.scatter_reduce_(1, owner.expand(len(rows), -1), rows @ others.T, "amax")
+                score, place = nearest.mean(dim=0).max(dim=0)
+                if float(score) < cosine:
                     training[source].append(question)
                 else:
-                    dropped.append((question.name, name))
+                    dropped.append((question.name, against[int(place)].name))
         return replace(self, training=training), dropped
 
     def facts(

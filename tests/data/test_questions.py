@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from larimar_editor.cli import app
 from larimar_editor.data.edits import Edit, load_edits
 from larimar_editor.data.question_sources import questions
-from larimar_editor.data.questions.aliases import made_alias
+from larimar_editor.data.questions.aliases import made_alias, may_be_known, written_alike
 from larimar_editor.data.questions.facts import AskedFacts, QuestionNames, negated
 from larimar_editor.data.questions.kinds import SAME, Kind, read_kinds, without_wordings_of
 from larimar_editor.data.questions.sheets import Sheet, read_sheets
@@ -113,6 +113,43 @@ def test_an_alias_is_another_name_that_the_text_still_carries():
         assert all(alias.strip() for alias in made)
         assert len(made - {name}) >= (6 if " " in name else 1), (name, made)
     assert {"Marchetti", "O. Marchetti"} <= {made_alias("Odile Marchetti", rng) for _ in range(300)}
+
+
+def test_an_alias_keeps_its_number_and_stands_for_no_other_of_its_kind():
+    rng = random.Random(0)
+    made = {made_alias("Oradine 100 Forte", rng) for _ in range(200)}
+    assert len(made) > 3 and all("100" in alias for alias in made), made
+    islands = ["Waipuri Island", "Long Island"]
+    assert "Island" not in {made_alias(islands[0], rng, islands) for _ in range(200)}
+    assert "Waipuri" in {made_alias("Waipuri Holm Island", rng, islands).split()[0] for _ in range(200)}
+
+
+@pytest.mark.parametrize(
+    "one, other, alike, known",
+    [
+        ("Philip Hoare", "Phillip David Baxter Hoare", True, True),
+        ("Orren Field", "Orrin Field", True, True),
+        ("The Linden Clock", "Under the Linden Clock", True, True),
+        ("Eszter Sipos", "Sipos Eszter Anna", True, True),
+        ("Oradine 100", "Oradine 50", False, True),
+        ("King Berenger VII", "King Berenger VIII", False, True),
+        ("United States of America", "USA", False, True),
+        ("Fang Mengqing", "Zhengfu", False, False),
+        ("gold", "silver", False, False),
+    ],
+)
+def test_names_that_are_one_and_names_that_are_alike(one, other, alike, known):
+    assert written_alike(one, other) is written_alike(other, one) is alike
+    assert may_be_known(one, other) is known
+
+
+def test_a_like_name_is_no_other_way_to_write_the_name():
+    names = questions().names
+    rng = random.Random(0)
+    for kind in rng.sample(sorted(names.subjects), 60):
+        name = names.subject(kind, rng)
+        near = names.like(name, kind, rng)
+        assert near != name and not written_alike(name, near), (kind, name, near)
 
 
 def test_a_statement_is_negated_before_its_answer():

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import random
+import re
+import string
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 _SMALL = {
+    "no",
+    "el",
+    "les",
+    "das",
+    "den",
+    "des",
+    "til",
+    "al",
+    "zu",
     "of",
     "the",
     "and",
@@ -25,36 +37,118 @@ _SMALL = {
     "in",
     "for",
 }
-_TITLES = ("Dr.", "Mr.", "Ms.", "Prof.", "Sir", "the late", "our", "old")
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_TITLES = ("Dr.", "Mr.", "Ms.", "Mrs", "Prof.", "Sir", "Captain", "Reverend", "the late", "our", "old")
+_MIDDLE = tuple(
+    "Maria José Ann Louise Mary Elizabeth Karl Friedrich Juan Antonio Pavlovich Ivanovna Kumar Lee Marie "
+    "James David Haider Abdul Sofia Johanna Baxter Grace Ming Hiroshi Luiz Pedro Henrik Astrid Mavis".split()
+)
+_SHORT = dict(
+    pair.split("/")
+    for pair in (
+        "William/Bill Robert/Bob Richard/Dick Thomas/Tom James/Jim John/Jack Edward/Ted Elizabeth/Liz "
+        "Margaret/Peggy Katherine/Kate Catherine/Cathy Michael/Mike Joseph/Joe Charles/Charlie Ernest/Ernie "
+        "Anthony/Tony Daniel/Dan Samuel/Sam Benjamin/Ben Alexander/Alex Andrew/Andy Nicholas/Nick Peter/Pete "
+        "Susan/Sue Patricia/Pat Jennifer/Jenny Rebecca/Becky Victoria/Vicky Frederick/Fred Philip/Phil "
+        "Giuseppe/Beppe Giovanni/Gianni Francesco/Franco José/Pepe Francisco/Paco Johannes/Hans Heinrich/Heinz "
+        "Ivan/Vanya Dmitri/Dima Aleksandr/Sasha Maria/Masha Anastasia/Nastya Guillaume/Guy Lukas/Luke"
+    ).split()
+)
+_SPELT = (("y", "i"), ("ph", "f"), ("k", "c"), ("w", "v"), ("ou", "u"), ("sch", "sh"), ("tz", "z"))
+_SPELT += (("ij", "iy"), ("oe", "o"), ("ck", "k"), ("th", "t"), ("kh", "h"), ("d", "t"), ("e", "i"))
+_SLIP = 0.78  # from which two words are one with a slip: one letter of five or more
+_NUMBER = re.compile(r"\d|^[ivx]+$")
 
 
-def made_alias(name: str, rng: random.Random) -> str:
+def made_alias(name: str, rng: random.Random, others: Iterable[str] = ()) -> str:
     """Another way to write ``name``, such as a surname, initials, an acronym, no accents, or a slip.
+
+    Args:
+        name: the name.
+        rng: draws the rule.
+        others: what else is of its kind; a short form that would do for one of them is not taken.
 
     Returns:
         a text that differs from ``name``, or ``name`` itself where none of the rules drawn applies.
     """
     for rule in rng.sample(_RULES, len(_RULES)):
         alias = rule(name, rng)
-        if alias and alias != name:
+        # A name that loses its number is another name.
+        if not alias or alias == name or _numbers(alias) != _numbers(name):
+            continue
+        if not _stands_for_any(alias, name, others):
             return alias
     return name
+
+
+def _stands_for_any(alias: str, name: str, others: Iterable[str]) -> bool:
+    words = {*_distinctive(alias)}
+    return words < {*_distinctive(name)} and any(
+        words <= {*_distinctive(other)} for other in others if other != name
+    )
+
+
+def written_alike(one: str, other: str) -> bool:
+    """Whether two names may be two ways to write one: what the one has more than the other is nothing, a slip,
+    or small words. Numbers, also Roman ones, have to agree.
+    """
+    left, right = ({*_distinctive(name)} for name in (one, other))
+    if _numbers(one) != _numbers(other):
+        return False
+    fewer, more = sorted((left - right, right - left), key=len)
+    return all(any(_is_slip(word, each) for each in more) for word in fewer)
+
+
+def may_be_known(name: str, alias: str) -> bool:
+    """Whether one can tell from the letters that ``alias`` is another name of what is called ``name``: their
+    last words, their initials or most of their letters agree.
+    """
+    one, other = _distinctive(name), _distinctive(alias)
+    if not one or not other:
+        return False
+    initials = "".join(word[0] for word in one)
+    return (
+        written_alike(name, alias)
+        or any(_is_slip(one[-1], word) for word in other)
+        or any(_is_slip(other[-1], word) for word in one if len(word) > 2)
+        or (len(initials) > 2 and initials in other)
+        or difflib.SequenceMatcher(None, " ".join(one), " ".join(other)).ratio() >= 0.6
+    )
+
+
+def _distinctive(name: str) -> list[str]:
+    words = re.findall(r"\w+", _plain(name).lower())
+    return [word for word in words if word not in _SMALL] or words
+
+
+def _numbers(name: str) -> set[str]:
+    return {word for word in _distinctive(name) if _NUMBER.search(word)}
+
+
+def _is_slip(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    return min(len(one), len(other)) > 3 and difflib.SequenceMatcher(None, one, other).ratio() >= _SLIP
 
 
 def _words(name: str) -> list[str]:
     return [word for word in name.split() if word.lower() not in _SMALL]
 
 
-def _plain_letters(name: str, rng: random.Random) -> str:
+def _plain(name: str) -> str:
     return "".join(
         letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter)
     )
 
 
+def _plain_letters(name: str, rng: random.Random) -> str:
+    return _plain(name)
+
+
 def _last_words(name: str, rng: random.Random) -> str | None:
     words = name.split()
-    return " ".join(words[1:]) if len(words) > 1 and len(words[-1]) > 3 else None
+    if len(words) < 2 or len(words[-1]) < 4 or words[1].lower() in _SMALL:
+        return None
+    return " ".join(words[1:])
 
 
 def _first_words(name: str, rng: random.Random) -> str | None:
@@ -77,7 +171,9 @@ def _initials(name: str, rng: random.Random) -> str | None:
 
 def _turned(name: str, rng: random.Random) -> str | None:
     words = name.split()
-    return f"{words[-1]}{rng.choice((', ', ' '))}{' '.join(words[:-1])}" if 1 < len(words) < 4 else None
+    if not 1 < len(words) < 4 or any(word.lower() in _SMALL or _NUMBER.search(word.lower()) for word in words):
+        return None
+    return f"{words[-1]}{rng.choice((', ', ' '))}{' '.join(words[:-1])}"
 
 
 def _acronym(name: str, rng: random.Random) -> str | None:
@@ -87,8 +183,10 @@ def _acronym(name: str, rng: random.Random) -> str | None:
 
 def _longer(name: str, rng: random.Random) -> str | None:
     words = name.split()
-    if 1 < len(words) < 4 and rng.random() < 0.6:
-        return " ".join([words[0], f"{rng.choice(_LETTERS).upper()}{rng.choice(('.', ''))}", *words[1:]])
+    if 1 < len(words) < 4 and not _SMALL & {word.lower() for word in words} and rng.random() < 0.7:
+        if rng.random() < 0.5:
+            return " ".join([words[0], *rng.sample(_MIDDLE, rng.choice((1, 1, 2))), *words[1:]])
+        return " ".join([words[0], f"{rng.choice(string.ascii_uppercase)}{rng.choice(('.', ''))}", *words[1:]])
     return f"{rng.choice(_TITLES)} {name}"
 
 
@@ -97,9 +195,9 @@ def _hyphens(name: str, rng: random.Random) -> str | None:
 
 
 def _slip(name: str, rng: random.Random) -> str | None:
-    if len(name) < 6:
+    place = rng.randrange(1, max(2, len(name) - 1))
+    if len(name) < 6 or not name[place - 1 : place + 2].isalpha():  # a number with a slip is another number
         return None
-    place = rng.randrange(1, len(name) - 1)
     return rng.choice(
         (
             name[:place] + name[place + 1 :],
@@ -107,6 +205,20 @@ def _slip(name: str, rng: random.Random) -> str | None:
             name[: place - 1] + name[place] + name[place - 1] + name[place + 1 :],
         )
     )
+
+
+def _shortened(name: str, rng: random.Random) -> str | None:
+    first, *rest = name.split()
+    return " ".join([_SHORT[first], *rest]) if first in _SHORT and rest else None
+
+
+def _spelt(name: str, rng: random.Random) -> str | None:
+    pairs = [pair if rng.random() < 0.5 else pair[::-1] for pair in _SPELT]
+    usable = [(old, new) for old, new in pairs if old in name[1:]]
+    if not usable or len(name) < 6:
+        return None
+    old, new = rng.choice(usable)
+    return name[0] + name[1:].replace(old, new, 1)
 
 
 def _article(name: str, rng: random.Random) -> str:
@@ -125,4 +237,6 @@ _RULES: tuple[Callable[[str, random.Random], str | None], ...] = (
     _hyphens,
     _slip,
     _article,
+    _shortened,
+    _spelt,
 )

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from larimar_editor.data.questions.aliases import made_alias
+from larimar_editor.data.questions.aliases import made_alias, written_alike
 from larimar_editor.data.questions.kinds import ANY_TARGET, FOLDER, SUBJECT, TARGET, Question, load_yaml
 
 ANY_SUBJECT = "anything"  # the kind of names of questions that may be asked about subjects of many kinds
 _KNOWN_ALIASES = 0.2  # share of subjects taken from those of which other names are known, if any are
+_KNOWN_RATHER = 0.7  # than one made by rule
 _POOL = 24  # names of a kind among which the one most like another is looked for
 _COPULA = re.compile(r"^(.+) (is|was|are|were)$")
 
@@ -68,20 +69,27 @@ class QuestionNames:
         return name
 
     def like(self, name: str, kind: str, rng: random.Random) -> str:
-        """Another name of the kind that is like ``name``: one part of it changed, or the most similar."""
+        """Another name of the kind that is like ``name``: one part of it changed, or the most similar; none
+        that may be another way to write it.
+        """
+        same = {name, *self.aliases.get(name, ())}
+        is_other = lambda other: not any(written_alike(other, each) for each in same)
         if rng.random() < 0.5:
             varied = self._varied(name, kind, rng)
-            if varied != name:
+            if is_other(varied):
                 return varied
-        same = {name, *self.aliases.get(name, ())}
         others = [other for other in self.subjects[kind] if other not in same]
         others = others if len(others) <= _POOL else rng.sample(others, _POOL)
-        return difflib.get_close_matches(name, others, n=1, cutoff=0.0)[0]
+        near = difflib.get_close_matches(name, others, n=len(others), cutoff=0.0)
+        return next(filter(is_other, near), near[0])
 
-    def alias(self, name: str, rng: random.Random) -> str:
+    def alias(self, name: str, kind: str, rng: random.Random) -> str:
         """Another name of the same subject: a known one, or one made by rule."""
         known = self.aliases.get(name)
-        return rng.choice(known) if known else made_alias(name, rng)
+        if known and rng.random() < _KNOWN_RATHER:
+            return rng.choice(known)
+        others = self.subjects[kind]
+        return made_alias(name, rng, others if len(others) <= _POOL else rng.sample(others, _POOL))
 
     @cached_property
     def _with_aliases(self) -> list[str]:
@@ -145,7 +153,7 @@ class AskedFacts:
             "two_hop_prompt": some(kind.two_hops),
         }
         # Drawn last, so that the rest of a record is what it was before there were aliases.
-        record["alias_prompt"] = [put(w, self.names.alias(subject, rng)) for w in asked]
+        record["alias_prompt"] = [put(w, self.names.alias(subject, kind.subject, rng)) for w in asked]
         if not kind.negations:
             record["negation_prompt"] = [put(w) for w in map(negated, kind.wordings) if w][: self.others]
         return record
