@@ -78,7 +78,8 @@ class Questions:
         Returns:
             the rest, and of each that was left out its name and the other's.
         """
-        against = [*self.held_out, *self.calibration, *(row for rows in self.of_subjects.values() for row in rows)]
+        measured = [question for rows in self.of_subjects.values() for question in rows]
+        against = [*self.held_out, *self.calibration, *measured]
         others = _embedded(embed, [wording for question in against for wording in question.wordings])
         owner = torch.tensor([place for place, question in enumerate(against) for _ in question.wordings])
         training: dict[str, list[Question]] = {}

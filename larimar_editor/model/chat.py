@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
@@ -36,7 +35,7 @@ class ChatTurns:
             return None
         before, between, again, closing = _split(text, _TURNS)
         # What both user turns are opened by; of that, the shortest part that opens no assistant's turn.
-        shared = os.path.commonprefix([before[::-1], again[::-1]])[::-1]
+        shared = _common_end(before, again)
         starts = sorted({i for token in tokenizer.all_special_tokens for i in _places(shared, token)})
         opening = next((shared[i:] for i in reversed(starts) if not between.endswith(shared[i:])), None)
         return cls(opening, closing) if opening and closing.strip() else None
@@ -60,6 +59,12 @@ def _split(text: str, marks: tuple[str, ...]) -> list[str]:
         part, _, text = text.partition(mark)
         parts.append(part)
     return [*parts, text]
+
+
+def _common_end(one: str, other: str) -> str:
+    most = min(len(one), len(other))
+    length = next((i for i in range(most) if one[-1 - i] != other[-1 - i]), most)
+    return one[len(one) - length :]
 
 
 def _places(text: str, token: str) -> list[int]:

@@ -9,8 +9,8 @@ from transformers import PreTrainedTokenizerBase
 
 # Not the end: an initial ("J. R. R. Tolkien"), and what is short for a word before a name or a number.
 _SHORT = (
-    "[A-Za-z] Mr Mrs Ms Dr St Mt Ft Jr Sr Prof Rev Gen Col Capt Lt Sgt Gov Sen Hon Inc Ltd Co Corp Bros No Nr Vol "
-    "Op vs feat ca approx cf"
+    "[A-Za-z] Mr Mrs Ms Dr St Mt Ft Jr Sr Prof Rev Gen Col Capt Lt Sgt Gov Sen Hon Inc Ltd Co Corp Bros "
+    "No Nr Vol Op vs feat ca approx cf"
 ).split()
 _ABBREVIATION = "".join(
     rf"(?<!{before}{short}\.)" for before in (r"\s", "^", r"\.", r"\(") for short in _SHORT

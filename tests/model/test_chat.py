@@ -5,10 +5,11 @@ import copy
 import pytest
 
 from larimar_editor.model.chat import ChatTurns
-from larimar_editor.model.prompts import prompts_of
+from larimar_editor.model.prompts import announced_prompts, prompts_of
 
 HEADERS = (
-    "{{ '<|begin|>' }}{% for m in messages %}<|head|>{{ m['role'] }}<|headend|>\n\n{{ m['content'] }}<|eot|>{% endfor %}"
+    "{{ '<|begin|>' }}{% for m in messages %}<|head|>{{ m['role'] }}<|headend|>\n\n"
+    "{{ m['content'] }}<|eot|>{% endfor %}"
     "{% if add_generation_prompt %}<|head|>assistant<|headend|>\n\n{% endif %}"
 )
 BRACKETS = (
@@ -16,8 +17,9 @@ BRACKETS = (
     "{% else %} {{ m['content'] }}</s>{% endif %}{% endfor %}"
 )
 TURNS = (
-    "{{ '<bos>' }}{% for m in messages %}<start_of_turn>{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n"
-    "{{ m['content'] }}<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+    "{{ '<bos>' }}{% for m in messages %}<start_of_turn>"
+    "{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n{{ m['content'] }}<end_of_turn>\n{% endfor %}"
+    "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
 PLAIN = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
 FAMILIES = {
@@ -61,8 +63,6 @@ def test_the_last_question_of_a_chat_counts(tokenizer, family):
 
 
 def test_a_chat_that_was_announced_is_read_the_same_way(tokenizer):
-    from larimar_editor.model.prompts import announced_prompts
-
     whole = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
     with announced_prompts([whole, "The capital of Portugal is"]):
         found = prompts_of(tokenizer, None, turns=ChatTurns.of(tokenizer))

@@ -49,8 +49,8 @@ _SHORT = dict(
         "Margaret/Peggy Katherine/Kate Catherine/Cathy Michael/Mike Joseph/Joe Charles/Charlie Ernest/Ernie "
         "Anthony/Tony Daniel/Dan Samuel/Sam Benjamin/Ben Alexander/Alex Andrew/Andy Nicholas/Nick Peter/Pete "
         "Susan/Sue Patricia/Pat Jennifer/Jenny Rebecca/Becky Victoria/Vicky Frederick/Fred Philip/Phil "
-        "Giuseppe/Beppe Giovanni/Gianni Francesco/Franco José/Pepe Francisco/Paco Johannes/Hans Heinrich/Heinz "
-        "Ivan/Vanya Dmitri/Dima Aleksandr/Sasha Maria/Masha Anastasia/Nastya Guillaume/Guy Lukas/Luke"
+        "Giuseppe/Beppe Giovanni/Gianni Francesco/Franco José/Pepe Francisco/Paco Johannes/Hans "
+        "Heinrich/Heinz Ivan/Vanya Dmitri/Dima Aleksandr/Sasha Maria/Masha Anastasia/Nastya Guillaume/Guy Lukas/Luke"
     ).split()
 )
 _SPELT = (("y", "i"), ("ph", "f"), ("k", "c"), ("w", "v"), ("ou", "u"), ("sch", "sh"), ("tz", "z"))
@@ -88,8 +88,8 @@ def _stands_for_any(alias: str, name: str, others: Iterable[str]) -> bool:
 
 
 def written_alike(one: str, other: str) -> bool:
-    """Whether two names may be two ways to write one: what the one has more than the other is nothing, a slip,
-    or small words. Numbers, also Roman ones, have to agree.
+    """Whether two names may be two ways to write one: what the one has more than the other is nothing, a
+    slip, or small words. Numbers, also Roman ones, have to agree.
     """
     left, right = ({*_distinctive(name)} for name in (one, other))
     if _numbers(one) != _numbers(other):
@@ -171,7 +171,7 @@ def _initials(name: str, rng: random.Random) -> str | None:
 
 def _turned(name: str, rng: random.Random) -> str | None:
     words = name.split()
-    if not 1 < len(words) < 4 or any(word.lower() in _SMALL or _NUMBER.search(word.lower()) for word in words):
+    if not 1 < len(words) < 4 or _numbers(name) or _SMALL & {word.lower() for word in words}:
         return None
     return f"{words[-1]}{rng.choice((', ', ' '))}{' '.join(words[:-1])}"
 
@@ -186,7 +186,8 @@ def _longer(name: str, rng: random.Random) -> str | None:
     if 1 < len(words) < 4 and not _SMALL & {word.lower() for word in words} and rng.random() < 0.7:
         if rng.random() < 0.5:
             return " ".join([words[0], *rng.sample(_MIDDLE, rng.choice((1, 1, 2))), *words[1:]])
-        return " ".join([words[0], f"{rng.choice(string.ascii_uppercase)}{rng.choice(('.', ''))}", *words[1:]])
+        initial = rng.choice(string.ascii_uppercase)
+        return " ".join([words[0], initial + rng.choice((".", "")), *words[1:]])
     return f"{rng.choice(_TITLES)} {name}"
 
 
