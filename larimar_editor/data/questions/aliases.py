@@ -50,7 +50,8 @@ _SHORT = dict(
         "Anthony/Tony Daniel/Dan Samuel/Sam Benjamin/Ben Alexander/Alex Andrew/Andy Nicholas/Nick Peter/Pete "
         "Susan/Sue Patricia/Pat Jennifer/Jenny Rebecca/Becky Victoria/Vicky Frederick/Fred Philip/Phil "
         "Giuseppe/Beppe Giovanni/Gianni Francesco/Franco José/Pepe Francisco/Paco Johannes/Hans "
-        "Heinrich/Heinz Ivan/Vanya Dmitri/Dima Aleksandr/Sasha Maria/Masha Anastasia/Nastya Guillaume/Guy Lukas/Luke"
+        "Heinrich/Heinz Ivan/Vanya Dmitri/Dima Aleksandr/Sasha Maria/Masha Anastasia/Nastya Guillaume/Guy "
+        "Lukas/Luke"
     ).split()
 )
 _SPELT = (("y", "i"), ("ph", "f"), ("k", "c"), ("w", "v"), ("ou", "u"), ("sch", "sh"), ("tz", "z"))
