@@ -5,15 +5,11 @@ else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
-
-from larimar_editor.data.edits import Edit
-from larimar_editor.data.relations import wording_of, wordings_of
 
 FOLDER = Path(__file__).parent
 SUBJECT, TARGET = "{}", "[T]"
@@ -149,19 +145,3 @@ def read_kinds(folder: Path = FOLDER) -> list[Kind]:
                 raise ValueError(f"{path.name}: a kind called {kind.name!r} is there already")
             kinds[kind.name] = kind
     return list(kinds.values())
-
-
-def without_wordings_of(kinds: Sequence[Kind], edits: Iterable[Edit]) -> tuple[list[Kind], list[str]]:
-    """``kinds`` less every wording that ``edits`` contain, subject taken out, and the wordings that were left
-    out.
-
-    A kind that has too few left of a form is left out whole.
-    """
-    seen = wordings_of(edits)
-    left, dropped = [], []
-    for kind in kinds:
-        forms = {form: tuple(w for w in getattr(kind, form) if wording_of(w) not in seen) for form in SAME}
-        dropped += [w for form in SAME for w in getattr(kind, form) if wording_of(w) in seen]
-        if all(len(wordings) >= SAME[form] for form, wordings in forms.items()):
-            left.append(Kind(**(vars(kind) | forms)))
-    return left, dropped
