@@ -35,6 +35,7 @@ def prompts_of(
     attention_mask: Tensor | None = None,
     prompt_lengths: Tensor | None = None,
     labels: Tensor | None = None,
+    *,
     turns: ChatTurns | None = None,
 ) -> list[str]:
     """The query of each row: announced, up to ``prompt_lengths``, where ``labels`` are -100, or all of it;

@@ -54,8 +54,10 @@ _SHORT = dict(
         "Lukas/Luke"
     ).split()
 )
-_SPELT = (("y", "i"), ("ph", "f"), ("k", "c"), ("w", "v"), ("ou", "u"), ("sch", "sh"), ("tz", "z"))
-_SPELT += (("ij", "iy"), ("oe", "o"), ("ck", "k"), ("th", "t"), ("kh", "h"), ("d", "t"), ("e", "i"))
+_SPELT = tuple(
+    tuple(pair.split("/"))
+    for pair in "y/i ph/f k/c w/v ou/u sch/sh tz/z ij/iy oe/o ck/k th/t kh/h d/t e/i".split()
+)
 _SLIP = 0.78  # from which two words are one with a slip: one letter of five or more
 _NUMBER = re.compile(r"\d|^[ivx]+$")
 
