@@ -14,6 +14,8 @@ from larimar_editor.data.questions.facts import AskedFacts
 from larimar_editor.data.questions.kinds import SUBJECT, falls_in, read_kinds
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, cut_wordings
 
+# Facts that people typed, with what they would ask; nothing is trained or calibrated on them.
+TYPED = Path(__file__).parent / "typed_facts.json"
 # Sorts of prompts that ask what was written, and sorts that ask something else.
 SAME = ("written", "rephrasings", "aliases")
 OTHER = (
@@ -35,6 +37,7 @@ _OF_FACTS = {
     "negations": "negation_prompt",
     "two_hops": "two_hop_prompt",
 }
+_RARE = {"inverse_prompt"}  # what such facts may lack
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,8 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
 
     Args:
         path: KnowEdit's JSON (of a file of its train splits the relations that are held out),
-            SimpleQuestions' text (the properties that are held out), or edits in any format of `load_edits`;
-            made-up facts when None.
+            SimpleQuestions' text (the properties that are held out), facts with a list of prompts for each
+            sort (as `TYPED`), or edits in any format of `load_edits`; made-up facts when None.
         limit: cases at most; 600 made-up ones when None.
         seed: of what is made up or drawn.
 
@@ -72,11 +75,15 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
         return of_facts(AskedFacts(held_out, seed=seed), limit or 600)
     if path.suffix == ".txt":
         return _of_simplequestions(path, limit or 600, seed)
-    if path.exists() and knowedit.is_knowedit(json.loads(path.read_text(encoding="utf-8"))):
-        records = knowedit.read_knowedit(path)
+    records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    if not isinstance(records, list):
+        raise ValueError(f"{path} must hold a list of records")
+    if knowedit.is_knowedit(records):
         if "train" in path.stem:
             records = [record for record in records if knowedit.is_held_out(record)]
         return [_of_knowedit(record) for record in records[:limit]]
+    if records and {"prompt", *_OF_FACTS.values()} - _RARE <= {*records[0]}:
+        return [of_record(record) for record in records[:limit]]
     return [
         _case(
             edit.prompt, edit.subject, rephrasings=edit.rephrase_prompts, other_subjects=edit.locality_prompts

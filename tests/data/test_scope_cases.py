@@ -5,9 +5,11 @@ import json
 import pytest
 
 from larimar_editor.data.knowedit import KnowEditFacts
+from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.kinds import falls_in
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES
-from larimar_editor.data.scope_cases import OTHER, SAME, scope_cases
+from larimar_editor.data.relations import wording_of
+from larimar_editor.data.scope_cases import OTHER, SAME, TYPED, scope_cases
 
 KNOWEDIT = {
     "subject": "Ada",
@@ -53,6 +55,19 @@ def test_of_a_train_split_only_relations_that_nothing_is_trained_on_are_asked(tm
     asked = {case.prompt for case in scope_cases(tmp_path / "some-train.json")}
     trained = {record["prompt"] for record in KnowEditFacts.read([tmp_path / "some-train.json"]).records}
     assert asked and trained and not asked & trained and len(asked | trained) == len(records)
+
+
+def test_facts_typed_by_hand_are_whole_and_nothing_is_trained_on_them():
+    cases = scope_cases(TYPED)
+    assert len(cases) == 120 and len(scope_cases(TYPED, 7)) == 7
+    for case in cases:
+        assert {*SAME, *OTHER} - {"aliases", "inverses"} <= {*case.asked}, case.prompt
+        asked = [prompt for prompts in case.asked.values() for prompt in prompts]
+        assert len({*asked}) == len(asked), f"one prompt is of two sorts: {case.prompt}"
+    trained = [kind for of_source in questions().training.values() for kind in of_source]
+    wordings = {wording_of(wording) for kind in trained for wording in kind.wordings}
+    typed = [wording_of(case.prompt, case.subject) for case in cases]
+    assert sum(wording in wordings for wording in typed) < 0.25 * len(typed), "most are worded anew"
 
 
 def test_edits_and_simplequestions_are_read(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import f1_score
 
-from larimar_editor.data.scope_cases import OTHER, SAME, ScopeCase, scope_cases
+from larimar_editor.data.scope_cases import OTHER, SAME, TYPED, ScopeCase, scope_cases
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
 from larimar_editor.evaluation.harness.plots import roc_plot
@@ -44,7 +44,10 @@ def _judges(context: Context) -> dict[str, tuple[Judge, float | None]]:
 
 
 def _conditions(context: Context) -> list[Condition]:
-    sets = {"made-up facts, kinds held out": scope_cases(None, context.limit, context.seed)}
+    sets = {
+        "made-up facts, kinds held out": scope_cases(None, context.limit, context.seed),
+        "typed by hand": scope_cases(TYPED, context.limit),
+    }
     for path in filter(None, (context.counterfact, *context.asked)):
         sets[f"{path.parent.name}/{path.stem}"] = scope_cases(path, context.limit, context.seed)
     judges = _judges(context)
@@ -132,5 +135,6 @@ EVALUATION = Evaluation(
     note="Each query against its own fact alone. The first three columns should be 1, the next six 0; at the "
     "checkpoint's threshold, or, for the sentence encoder as it is, at the equal-error point of these very "
     "cases. Equal-error rate and F1 are of all prompts but the written one. Made-up facts are of the quarter "
-    "of the kinds of questions that nothing is trained on; further data by `--asked`.",
+    "of the kinds of questions that nothing is trained on; those typed by hand are written without a look at "
+    "any of them. Further data by `--asked`.",
 )
