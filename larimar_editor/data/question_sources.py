@@ -3,7 +3,7 @@ out.
 
 Held out of training, by name or wording alone and so always the same: every fourth kind of question, every
 third property of SimpleQuestions, every third relation of KnowEdit's train splits, every sixth sheet (half of
-which the threshold is calibrated on), and whatever asks nearly the same as one of the kinds and properties.
+which the threshold is calibrated on), and whatever asks nearly the same as one of these.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class Questions:
         measured = [question for rows in self.of_subjects.values() for question in rows]
         against = [*self.held_out, *self.calibration, *measured]
         others = _embedded(embed, [wording for question in against for wording in question.wordings])
-        owner = torch.tensor([place for place, question in enumerate(against) for _ in question.wordings])
+        owner = torch.tensor(
+            [place for place, question in enumerate(against) for _ in question.wordings], device=others.device
+        )
         training: dict[str, list[Question]] = {}
         dropped = []
         for source, of_source in self.training.items():
@@ -89,7 +91,7 @@ class Questions:
             every = _embedded(embed, [wording for question in of_source for wording in question.wordings])
             training[source] = []
             for question, rows in zip(of_source, every.split([len(each.wordings) for each in of_source])):
-                nearest = torch.full((len(rows), len(against)), -1.0)
+                nearest = others.new_full((len(rows), len(against)), -1.0)
                 nearest.scatter_reduce_(1, owner.expand(len(rows), -1), rows @ others.T, "amax")
                 score, place = nearest.mean(dim=0).max(dim=0)
                 if float(score) < cosine:

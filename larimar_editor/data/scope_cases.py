@@ -82,7 +82,7 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
         if "train" in path.stem:
             records = [record for record in records if knowedit.is_held_out(record)]
         return [_of_knowedit(record) for record in records[:limit]]
-    if records and {"prompt", *_OF_FACTS.values()} - _RARE <= {*records[0]}:
+    if records and all({"prompt", "subject", *_OF_FACTS.values()} - _RARE <= {*each} for each in records):
         return [of_record(record) for record in records[:limit]]
     return [
         _case(

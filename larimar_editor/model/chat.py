@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
 
-_TURNS = ("Larimar first", "Larimar second", "Larimar third")  # stand-ins for what is said
+_SAID = ("Larimar first", "Larimar second", "Larimar third")  # stand-ins for what is said
+_ROLES = ("user", "assistant", "user")
 
 
 @dataclass(frozen=True)
@@ -14,58 +16,68 @@ class ChatTurns:
     """How a chat template opens a user's turn, and how it goes on from there to the assistant's.
 
     Attributes:
-        opening: what stands before what a user says, from its first special token on.
-        closing: what stands between that and what the assistant says.
+        opening: finds what stands before what a user says, from its first special token on.
+        closing: finds what stands between that and what the assistant says.
+        special: finds a special token of the tokenizer.
     """
 
-    opening: str
-    closing: str
+    opening: re.Pattern
+    closing: re.Pattern
+    special: re.Pattern
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> ChatTurns | None:
         """Read off the tokenizer's template; None where it has none, or none that marks turns by special
         tokens.
         """
-        if not getattr(tokenizer, "chat_template", None):
+        added = tokenizer.added_tokens_decoder.values()
+        tokens = {*tokenizer.all_special_tokens, *(str(token) for token in added if token.special)}
+        text = _rendered(tokenizer)
+        if text is None or not tokens or any(text.count(said) != 1 for said in _SAID):
             return None
-        roles = ("user", "assistant", "user")
-        chat = [{"role": role, "content": said} for role, said in zip(roles, _TURNS)]
-        text = str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
-        if any(text.count(said) != 1 for said in _TURNS):
-            return None
-        before, between, again, closing = _split(text, _TURNS)
+        special = re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))))
+        before, between, again, closing = re.split("|".join(_SAID), text)
         # What both user turns are opened by; of that, the shortest part that opens no assistant's turn.
-        shared = _common_end(before, again)
-        starts = sorted({i for token in tokenizer.all_special_tokens for i in _places(shared, token)})
-        opening = next((shared[i:] for i in reversed(starts) if not between.endswith(shared[i:])), None)
-        return cls(opening, closing) if opening and closing.strip() else None
+        shared = _common_start(before[::-1], again[::-1])[::-1]
+        parts = [shared[found.start() :] for found in special.finditer(shared)]
+        opening = next((part for part in reversed(parts) if not between.endswith(part)), None)
+        closing = _common_start(between, closing)
+        if opening is None or not special.search(closing):
+            return None
+        return cls(_pattern(opening, special), _pattern(closing, special), special)
 
     def last_question(self, text: str) -> str | None:
         """What the user said last and, after it, what the assistant has begun to say; None of a text that
         is no chat.
         """
-        _, found, rest = text.rpartition(self.opening)
-        if not found:
+        *_, last = (None, *self.opening.finditer(text))
+        if last is None:
             return None
-        question, answered, answer = rest.partition(self.closing)
-        if not answered:
-            question = rest.partition(self.closing.split()[0])[0]
-        return f"{question.strip()} {answer.strip()}".strip()
+        turn = text[last.end() :]
+        closed = self.closing.search(turn)
+        said = (turn[: closed.start()], turn[closed.end() :]) if closed else (turn, "")
+        return " ".join(filter(None, (self.special.split(part)[0].strip() for part in said)))
 
 
-def _split(text: str, marks: tuple[str, ...]) -> list[str]:
-    parts = []
-    for mark in marks:
-        part, _, text = text.partition(mark)
-        parts.append(part)
-    return [*parts, text]
+def _rendered(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """A chat of three turns; None where there is no template, or none that takes one."""
+    if not getattr(tokenizer, "chat_template", None):
+        return None
+    chat = [{"role": role, "content": said} for role, said in zip(_ROLES, _SAID)]
+    for turns in (chat, [{"role": "system", "content": "Larimar"}, *chat]):
+        try:
+            return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+        except Exception:  # a template is a program of its own, and may raise anything
+            continue
+    return None
 
 
-def _common_end(one: str, other: str) -> str:
+def _pattern(text: str, special: re.Pattern) -> re.Pattern:
+    """Finds a text whatever white space is around its special tokens: decoding adds some, or takes it."""
+    pieces = [word for part in re.split(f"({special.pattern})", text) for word in part.split()]
+    return re.compile(r"\s*".join(["", *map(re.escape, pieces), ""]))
+
+
+def _common_start(one: str, other: str) -> str:
     most = min(len(one), len(other))
-    length = next((i for i in range(most) if one[-1 - i] != other[-1 - i]), most)
-    return one[len(one) - length :]
-
-
-def _places(text: str, token: str) -> list[int]:
-    return [i for i in range(len(text)) if text.startswith(token, i)] if token else []
+    return one[: next((i for i in range(most) if one[i] != other[i]), most)]

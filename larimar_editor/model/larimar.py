@@ -113,7 +113,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.decoder = decoder
         self.tokenizer = tokenizer
-        self._turns = ChatTurns.of(tokenizer)
+        self._turns: tuple[object, ChatTurns | None] = (None, None)
         self.generation_config = decoder.generation_config
         self.name_or_path = decoder.name_or_path  # callers look for the decoder's family in it
         for name in ("vocab_size", "hidden_size", "bos_token_id", "eos_token_id", "pad_token_id"):
@@ -230,6 +230,14 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
 
     # --- reading ---
 
+    @property
+    def chat_turns(self) -> ChatTurns | None:
+        """Of the tokenizer's chat template as it is now; None where it has none."""
+        template = getattr(self.tokenizer, "chat_template", None)
+        if self._turns[0] != template:
+            self._turns = (template, ChatTurns.of(self.tokenizer))
+        return self._turns[1]
+
     def _reading(self, count: int, *inputs) -> Reading:
         """What the memory says to a batch of ``count`` rows; ``inputs`` as for `prompts_of`.
 
@@ -241,7 +249,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             generation = None
         if self.is_empty() if generation is None else generation.empty:
             return Reading.nothing(count, self.config.latent_size)
-        asked = tuple(prompts_of(self.tokenizer, *inputs, turns=self._turns))
+        asked = tuple(prompts_of(self.tokenizer, *inputs, turns=self.chat_turns))
         if generation is not None:
             if asked not in generation.readings:
                 generation.readings[asked] = self.read(asked)

@@ -57,7 +57,7 @@ def prompts_of(
         count = len(announced) if input_ids is None else input_ids.shape[0]
         if count != len(announced):
             raise ValueError(f"{len(announced)} prompts are announced for a batch of {count}")
-        return [_asked(prompt, prompt, turns) for prompt in announced]
+        return [(turns.last_question(prompt) if turns else None) or prompt for prompt in announced]
     if input_ids is None:
         raise ValueError("inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts")
     keep = torch.ones_like(input_ids, dtype=torch.bool)
@@ -72,13 +72,8 @@ def prompts_of(
         keep &= labels == -100
     # The text is needed on the host, by the tokenizers of encoder and detector.
     rows = [row[mask].tolist() for row, mask in zip(input_ids, keep)]
-    plain = tokenizer.batch_decode(rows, skip_special_tokens=True)
+    bare = tokenizer.batch_decode(rows, skip_special_tokens=True)
     if turns is None:
-        return plain
-    marked = tokenizer.batch_decode(rows, skip_special_tokens=False)
-    return [_asked(text, bare, turns) for text, bare in zip(marked, plain)]
-
-
-def _asked(text: str, otherwise: str, turns: ChatTurns | None) -> str:
-    """The last question of a chat; what is no chat, or one in which nobody asks, as it is."""
-    return (turns.last_question(text) if turns else None) or otherwise
+        return bare
+    # What is no chat, or one in which nobody asks anything, is the query as it is.
+    return [turns.last_question(text) or whole for text, whole in zip(tokenizer.batch_decode(rows), bare)]

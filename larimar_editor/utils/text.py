@@ -7,13 +7,15 @@ import warnings
 
 from transformers import PreTrainedTokenizerBase
 
-# Not the end: an initial ("J. R. R. Tolkien"), and what is short for a word before a name or a number.
-_SHORT = (
-    "[A-Za-z] Mr Mrs Ms Dr St Mt Ft Jr Sr Prof Rev Gen Col Capt Lt Sgt Gov Sen Hon Inc Ltd Co Corp Bros "
-    "No Nr Vol Op vs feat ca approx cf"
-).split()
+# Not the end: an initial ("J. R. R. Tolkien") and what is short for a word before a name; before a number
+# what is short for "number"; before no capital what a firm's name ends with.
+_SHORT = {
+    "": "[A-Z] Mr Mrs Ms Dr St Mt Ft Prof Rev Gen Col Capt Lt Sgt Gov Sen Hon vs feat ca approx cf",
+    r"\s+(?:\d|[IVXLC]+\b)": "[Nn]o [Nn]r [Vv]ol [Oo]p",
+    r"\s+[a-z\d]": "[a-z] Inc Ltd Co Corp Bros Jr Sr",
+}
 _ABBREVIATION = "".join(
-    rf"(?<!{before}{short}\.)" for before in (r"\s", "^", r"\.", r"\(") for short in _SHORT
+    rf"(?!(?<=(?<![\w'’]){short}\.){after})" for after, every in _SHORT.items() for short in every.split()
 )
 _SENTENCE_END = re.compile(rf"(?<=[.!?。！？]){_ABBREVIATION}\s+|\n+")
 

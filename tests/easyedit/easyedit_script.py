@@ -155,7 +155,7 @@ if not source.release_2023:
     ]
     ids = tok(chats, return_tensors="pt", padding=True)
     seen["chat_scope"] = read(
-        prompts_of(tok, ids["input_ids"], ids["attention_mask"], None, None)
+        prompts_of(tok, ids["input_ids"], ids["attention_mask"], turns=model.chat_turns)
     ).in_scope.tolist()
     model.reset()
     plain = {

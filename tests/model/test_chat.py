@@ -3,6 +3,7 @@
 import copy
 
 import pytest
+from transformers import AddedToken
 
 from larimar_editor.model.chat import ChatTurns
 from larimar_editor.model.prompts import announced_prompts, prompts_of
@@ -39,7 +40,7 @@ def of_family(tokenizer, name):
     template, tokens = FAMILIES[name]
     made = copy.deepcopy(tokenizer)
     if template is not None:
-        made.add_special_tokens({"additional_special_tokens": list(tokens)})
+        made.add_tokens([AddedToken(token, special=True) for token in tokens])
         made.chat_template = template
     return made
 
@@ -57,6 +58,9 @@ def test_the_last_question_of_a_chat_counts(tokenizer, family):
     whole = made.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
     assert asked(made, whole, turns) == CHAT[-1]["content"]
     assert asked(made, whole + "She is", turns) == CHAT[-1]["content"] + " She is", "the answer has begun"
+    for end in ("", "".join(made.all_special_tokens)):
+        unanswered = made.apply_chat_template(CHAT, tokenize=False) + end
+        assert asked(made, unanswered, turns) == CHAT[-1]["content"], "no special token is left in it"
     first = made.apply_chat_template(CHAT[:1], tokenize=False, add_generation_prompt=True)
     assert asked(made, first, turns) == CHAT[0]["content"], "of a single turn, whatever the system's text"
     assert asked(made, "Where was Odile born?", turns) == "Where was Odile born?", "no chat"
@@ -71,10 +75,19 @@ def test_a_chat_that_was_announced_is_read_the_same_way(tokenizer):
 
 def test_a_tokenizer_whose_template_marks_nothing_has_no_turns(tokenizer):
     bare = copy.deepcopy(tokenizer)
-    for template in (None, PLAIN):
+    for template in (None, PLAIN, "{{ raise_exception('no') }}"):
         bare.chat_template = template
         assert ChatTurns.of(bare) is None
     assert asked(tokenizer, "One. Two.", None) == "One. Two."
+
+
+def test_a_template_that_wants_a_system_text_is_read_with_one(tokenizer):
+    made = copy.deepcopy(tokenizer)
+    wants = "{% if messages[0]['role'] != 'system' %}{{ raise_exception('no') }}{% endif %}"
+    made.chat_template = wants + made.chat_template
+    chat = [{"role": "system", "content": "Be brief."}, *CHAT]
+    whole = made.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    assert asked(made, whole, ChatTurns.of(made)) == CHAT[-1]["content"]
 
 
 def test_what_is_asked_before_does_not_count_any_more(tiny, tokenizer):

@@ -59,8 +59,17 @@ def test_a_text_is_split_into_sentences():
         "All of his works (Vol. 1) is followed by",
         "Drei Klavierstücke, Op. 946 is by",
         "Apple Inc. is based in",
+        '"Dr. No" is a film by',
+        "At 5 p.m. they met in",
     ):
         assert sentences(whole) == [whole]
+    for two in (
+        "He works for Apple Inc. What is the capital of France?",
+        "It was grade a. The capital of France is",
+        "Who is it? no. The capital of France is",
+        "He has two cats. 5 dogs live in",
+    ):
+        assert len(sentences(two)) > 1, two
 
 
 def test_the_start_of_an_answer_stays_with_its_question(external):
