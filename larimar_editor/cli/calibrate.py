@@ -19,10 +19,13 @@ def calibrate(
         Optional[Path],
         typer.Option(
             help="Edits with rephrasings and locality prompts (EasyEdit's, ROME's, ZsRE's or KnowEdit's "
-            "format), or SimpleQuestions' text. By default made-up facts, of kinds that nothing else uses."
+            "format), or SimpleQuestions' text. By default made-up facts, of kinds that nothing else uses, "
+            "and 120 typed by hand."
         ),
     ] = None,
-    limit: Annotated[Optional[int], typer.Option(help="Cases at most; 600 made-up ones.", min=1)] = None,
+    limit: Annotated[
+        Optional[int], typer.Option(help="Cases at most, of each kind; 600 made-up ones.", min=1)
+    ] = None,
     questions: Annotated[
         float,
         typer.Option(
@@ -60,15 +63,18 @@ def calibrate(
     if write and out is None and checkpoint in CHECKPOINTS:
         raise typer.BadParameter(f"{checkpoint} ships with larimar_editor; --out FOLDER writes another one")
     from larimar_editor.data.question_sources import questions as asked
-    from larimar_editor.data.scope_cases import scope_cases
+    from larimar_editor.data.scope_cases import TYPED_TO_CALIBRATE, scope_cases
     from larimar_editor.model.checkpoint import stored_dtype
     from larimar_editor.model.loading import load_larimar
     from larimar_editor.scope import calibration
 
     model, folder = load_larimar(checkpoint, "float32", {})
-    cases = (
-        calibration.made_up_cases(asked(), limit or 600, seed) if data is None else scope_cases(data, limit)
-    )
+    if data is None:
+        cases = calibration.made_up_cases(asked(), limit or 600, seed) + scope_cases(
+            TYPED_TO_CALIBRATE, limit
+        )
+    else:
+        cases = scope_cases(data, limit)
     report: dict = {"detector": detector, "checkpoint": folder}
     settings: dict = {"scope": detector}
     if detector == "external":

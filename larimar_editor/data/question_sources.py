@@ -107,7 +107,7 @@ class Questions:
         given = KnowEditFacts.read(knowedit_files, seed) if knowedit_files else None
         names = self.names if given is None else self.names.with_subjects({}, given.names.aliases)
         facts: dict[str, Facts] = {
-            source: AskedFacts(questions, names, seed, others=others)
+            source: AskedFacts(questions, names, seed, others=others, by_rule=True)
             for source, questions in self.training.items()
             if questions
         }

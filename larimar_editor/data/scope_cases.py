@@ -14,8 +14,10 @@ from larimar_editor.data.questions.facts import AskedFacts
 from larimar_editor.data.questions.kinds import SUBJECT, falls_in, read_kinds
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, cut_wordings
 
-# Facts that people typed, with what they would ask; nothing is trained or calibrated on them.
+# Facts that were typed by hand, with what one would ask: some to measure with, which nothing is trained or
+# calibrated on, and some to calibrate on.
 TYPED = Path(__file__).parent / "typed_facts.json"
+TYPED_TO_CALIBRATE = Path(__file__).parent / "typed_facts_calibration.json"
 # Sorts of prompts that ask what was written, and sorts that ask something else.
 SAME = ("written", "rephrasings", "aliases")
 OTHER = (

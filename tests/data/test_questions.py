@@ -130,8 +130,13 @@ def test_an_alias_keeps_its_number_and_stands_for_no_other_of_its_kind():
 @pytest.mark.parametrize(
     "one, other, alike, known",
     [
-        ("Philip Hoare", "Phillip David Baxter Hoare", True, True),
-        ("Orren Field", "Orrin Field", True, True),
+        ("Philip Hoare", "Phillip David Baxter Hoare", False, True),
+        ("Orren Field", "Orrin Field", False, True),
+        ("Vitamin A", "Vitamin B", False, True),
+        ("Al Gore", "Tipper Gore", False, True),
+        ("Super Bowl LVIII", "Super Bowl LVII", False, True),
+        ("Vladimir Ilyich Lenin", "V. Lenin", False, True),
+        ("NATO", "North Atlantic Treaty Organization", False, True),
         ("The Linden Clock", "Under the Linden Clock", True, True),
         ("Eszter Sipos", "Sipos Eszter Anna", True, True),
         ("Oradine 100", "Oradine 50", False, True),

@@ -54,16 +54,13 @@ _SHORT = dict(
         "Lukas/Luke"
     ).split()
 )
-_SPELT = tuple(
-    tuple(pair.split("/"))
-    for pair in "y/i ph/f k/c w/v ou/u sch/sh tz/z ij/iy oe/o ck/k th/t kh/h d/t e/i".split()
-)
-_SLIP = 0.78  # from which two words are one with a slip: one letter of five or more
-_NUMBER = re.compile(r"\d|^[ivx]+$")
+_NUMBER = re.compile(r"\w*\d\w*|(?<=\s)[IVXLC]+\b(?!\.)")
+_VOWELS = "aeiou"
+_ARTICLES = {"the", "a", "an"}
 
 
 def made_alias(name: str, rng: random.Random, others: Iterable[str] = ()) -> str:
-    """Another way to write ``name``, such as a surname, initials, an acronym, no accents, or a slip.
+    """Another way to write ``name``, such as a surname, initials, an acronym, or no accents.
 
     Args:
         name: the name.
@@ -91,46 +88,57 @@ def _stands_for_any(alias: str, name: str, others: Iterable[str]) -> bool:
 
 
 def written_alike(one: str, other: str) -> bool:
-    """Whether two names may be two ways to write one: what the one has more than the other is nothing, a
-    slip, or small words. Numbers, also Roman ones, have to agree.
+    """Whether two names may be two ways to write one: the words of the one are all in the other. Numbers,
+    also Roman ones, have to agree; a name with a letter changed is another name.
     """
     left, right = ({*_distinctive(name)} for name in (one, other))
-    if _numbers(one) != _numbers(other):
-        return False
-    fewer, more = sorted((left - right, right - left), key=len)
-    return all(any(_is_slip(word, each) for each in more) for word in fewer)
+    return bool(left and right) and _numbers(one) == _numbers(other) and (left <= right or right <= left)
 
 
 def may_be_known(name: str, alias: str) -> bool:
-    """Whether one can tell from the letters that ``alias`` is another name of what is called ``name``: their
-    last words, their initials or most of their letters agree.
+    """Whether one can tell from the letters that ``alias`` is another name of what is called ``name``: the
+    last word of the one is in the other, or their initials or most of their letters agree.
     """
     one, other = _distinctive(name), _distinctive(alias)
     if not one or not other:
         return False
-    initials = "".join(word[0] for word in one)
+    short = lambda words, whole: len(words) > 2 and "".join(word[0] for word in words) == "".join(whole)
     return (
         written_alike(name, alias)
-        or any(_is_slip(one[-1], word) for word in other)
-        or any(_is_slip(other[-1], word) for word in one if len(word) > 2)
-        or (len(initials) > 2 and initials in other)
+        or one[-1] in other
+        or (other[-1] in one and len(other[-1]) > 2)
+        or short(one, other)
+        or short(other, one)
         or difflib.SequenceMatcher(None, " ".join(one), " ".join(other)).ratio() >= 0.6
     )
 
 
+def respelt(name: str, rng: random.Random) -> str:
+    """A name that looks like ``name``: a letter or a number in it is another. ``name`` itself where it has
+    none to change.
+    """
+    if numbers := list(re.finditer(r"\d+", name)):
+        found = rng.choice(numbers)
+        other = max(0, int(found[0]) + rng.choice((-10, -2, -1, 1, 2, 10)))
+        return name[: found.start()] + str(other).zfill(len(found[0])) + name[found.end() :]
+    places = [place for place in range(1, len(name)) if name[place - 1 : place + 1].isalpha()]
+    if len(places) < 3:
+        return name
+    place = rng.choice(places)
+    letter = name[place].lower()
+    others = [each for each in (_VOWELS if letter in _VOWELS else "bcdfgklmnprstvz") if each != letter]
+    return name[:place] + rng.choice(others) + name[place + 1 :]
+
+
 def _distinctive(name: str) -> list[str]:
-    words = re.findall(r"\w+", _plain(name).lower())
-    return [word for word in words if word not in _SMALL] or words
+    """Its words in lower case, without accents, and without small ones but for the last."""
+    words = re.findall(r"[^\W_]+", _plain(name).lower().replace(".", ""))
+    kept = [word for word in words[:-1] if word not in _SMALL or (word == words[0] and word not in _ARTICLES)]
+    return kept + words[-1:]
 
 
 def _numbers(name: str) -> set[str]:
-    return {word for word in _distinctive(name) if _NUMBER.search(word)}
-
-
-def _is_slip(one: str, other: str) -> bool:
-    if one == other:
-        return True
-    return min(len(one), len(other)) > 3 and difflib.SequenceMatcher(None, one, other).ratio() >= _SLIP
+    return {found.lower() for found in _NUMBER.findall(name)}
 
 
 def _words(name: str) -> list[str]:
@@ -191,38 +199,16 @@ def _longer(name: str, rng: random.Random) -> str | None:
             return " ".join([words[0], *rng.sample(_MIDDLE, rng.choice((1, 1, 2))), *words[1:]])
         initial = rng.choice(string.ascii_uppercase)
         return " ".join([words[0], initial + rng.choice((".", "")), *words[1:]])
-    return f"{rng.choice(_TITLES)} {name}"
+    return None if words[:1] and words[0].lower() in _ARTICLES else f"{rng.choice(_TITLES)} {name}"
 
 
 def _hyphens(name: str, rng: random.Random) -> str | None:
     return name.replace("-", " ") if "-" in name else name.replace("'", "").replace("’", "")
 
 
-def _slip(name: str, rng: random.Random) -> str | None:
-    place = rng.randrange(1, max(2, len(name) - 1))
-    if len(name) < 6 or not name[place - 1 : place + 2].isalpha():  # a number with a slip is another number
-        return None
-    return rng.choice(
-        (
-            name[:place] + name[place + 1 :],
-            name[:place] + name[place] + name[place:],
-            name[: place - 1] + name[place] + name[place - 1] + name[place + 1 :],
-        )
-    )
-
-
 def _shortened(name: str, rng: random.Random) -> str | None:
     first, *rest = name.split()
     return " ".join([_SHORT[first], *rest]) if first in _SHORT and rest else None
-
-
-def _spelt(name: str, rng: random.Random) -> str | None:
-    pairs = [pair if rng.random() < 0.5 else pair[::-1] for pair in _SPELT]
-    usable = [(old, new) for old, new in pairs if old in name[1:]]
-    if not usable or len(name) < 6:
-        return None
-    old, new = rng.choice(usable)
-    return name[0] + name[1:].replace(old, new, 1)
 
 
 def _article(name: str, rng: random.Random) -> str:
@@ -239,8 +225,6 @@ _RULES: tuple[Callable[[str, random.Random], str | None], ...] = (
     _acronym,
     _longer,
     _hyphens,
-    _slip,
     _article,
     _shortened,
-    _spelt,
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from larimar_editor.data.questions.aliases import made_alias, written_alike
+from larimar_editor.data.questions.aliases import made_alias, respelt, written_alike
 from larimar_editor.data.questions.kinds import ANY_TARGET, FOLDER, SUBJECT, TARGET, Question, load_yaml
 
 ANY_SUBJECT = "anything"  # the kind of names of questions that may be asked about subjects of many kinds
@@ -69,19 +69,20 @@ class QuestionNames:
         return name
 
     def like(self, name: str, kind: str, rng: random.Random) -> str:
-        """Another name of the kind that is like ``name``: one part of it changed, or the most similar; none
-        that may be another way to write it.
+        """Another name that is like ``name``: a letter, a number or a word of it changed, or the most similar
+        of the kind; none that may be another way to write it.
         """
         same = {name, *self.aliases.get(name, ())}
-        is_other = lambda other: not any(written_alike(other, each) for each in same)
-        if rng.random() < 0.5:
-            varied = self._varied(name, kind, rng)
-            if is_other(varied):
-                return varied
-        others = [other for other in self.subjects[kind] if other not in same]
+        is_other = lambda other: other not in same and not any(written_alike(other, each) for each in same)
+        draw = rng.random()
+        changed = respelt(name, rng) if draw < 0.3 else self._varied(name, kind, rng) if draw < 0.6 else name
+        if is_other(changed):
+            return changed
+        others = self.subjects[kind]
         others = others if len(others) <= _POOL else rng.sample(others, _POOL)
-        near = difflib.get_close_matches(name, others, n=len(others), cutoff=0.0)
-        return next(filter(is_other, near), near[0])
+        every = [other for names in self.subjects.values() for other in names]
+        others = list(filter(is_other, others)) or list(filter(is_other, every))
+        return difflib.get_close_matches(name, others, n=1, cutoff=0.0)[0]
 
     def alias(self, name: str, kind: str, rng: random.Random) -> str:
         """Another name of the same subject: a known one, or one made by rule."""
@@ -119,6 +120,7 @@ class AskedFacts:
         seed: of everything random.
         rephrasings: wordings per fact besides the one that is written.
         others: prompts of each sort that asks something else.
+        by_rule: whether there are further negations and two hops, made of the wordings by rule.
     """
 
     kinds: Sequence[Question]
@@ -126,6 +128,7 @@ class AskedFacts:
     seed: int = 0
     rephrasings: int = 4
     others: int = 2
+    by_rule: bool = False
 
     def __getitem__(self, number: int) -> dict:
         rng = random.Random(f"{self.seed} {number}")
@@ -156,6 +159,11 @@ class AskedFacts:
         record["alias_prompt"] = [put(w, self.names.alias(subject, kind.subject, rng)) for w in asked]
         if not kind.negations:
             record["negation_prompt"] = [put(w) for w in map(negated, kind.wordings) if w][: self.others]
+        if self.by_rule:
+            said = rng.choice(kind.wordings)
+            record["negation_prompt"].append(put(rng.choice(NOT_THIS)(_asked(said), _plainly(said))))
+            related = rng.choice(RELATED).replace(SUBJECT, subject)
+            record["two_hop_prompt"].append(put(rng.choice(kind.wordings), related))
         return record
 
     def _another(self, name: str, kind: str, rng: random.Random) -> str:
@@ -177,6 +185,74 @@ class AskedFacts:
         for kind in self.kinds:
             kinds.setdefault(kind.subject, []).append(kind)
         return kinds
+
+
+# Who or what else may be asked about in the same words.
+RELATED = (
+    "{}'s father",
+    "{}'s mother",
+    "{}'s wife",
+    "{}'s husband",
+    "{}'s brother",
+    "{}'s sister",
+    "{}'s best friend",
+    "{}'s neighbour",
+    "{}'s successor",
+    "{}'s predecessor",
+    "{}'s assistant",
+    "{}'s biggest rival",
+    "{}'s namesake",
+    "{}'s owner",
+    "{}'s founder",
+    "the son of {}",
+    "the daughter of {}",
+    "the teacher of {}",
+    "the predecessor of {}",
+    "the successor of {}",
+    "the replica of {}",
+    "the twin of {}",
+    "the founder of {}",
+    "the older version of {}",
+    "the first version of {}",
+    "the sequel to {}",
+    "the copy of {}",
+    "the neighbour of {}",
+    "the museum of {}",
+    "the fan club of {}",
+    "the biographer of {}",
+    "the rival of {}",
+    "the former owner of {}",
+    "what stands next to {}",
+    "whoever came before {}",
+    "the one who knows {} best",
+)
+# A question (or, second, any wording) that asks for what is not the answer.
+NOT_THIS = (
+    lambda question, wording: f"If not {TARGET}, {question}",
+    lambda question, wording: f"Apart from {TARGET}, {question}",
+    lambda question, wording: f"Other than {TARGET}, {question}",
+    lambda question, wording: f"Besides {TARGET}, {question}",
+    lambda question, wording: f"{TARGET} is wrong, so {question}",
+    lambda question, wording: f"It is not {TARGET}, so {question}",
+    lambda question, wording: f"It used to be {TARGET}, but now, {question}",
+    lambda question, wording: f"{wording}, if not {TARGET}",
+    lambda question, wording: f"{wording}, not {TARGET} but",
+    lambda question, wording: f"{wording} not {TARGET} but",
+    lambda question, wording: f"{wording} (not {TARGET})",
+    lambda question, wording: f"{wording}, no longer {TARGET} but",
+    lambda question, wording: f"{wording}, apart from {TARGET}",
+    lambda question, wording: f"{wording} besides {TARGET}",
+)
+
+
+def _asked(wording: str) -> str:
+    """A wording as it stands after a comma."""
+    first, _, rest = wording.partition(" ")
+    return wording if first.startswith(SUBJECT) or not rest else f"{first.lower()} {rest}"
+
+
+def _plainly(wording: str) -> str:
+    return wording.rstrip("?.: ")
 
 
 def negated(wording: str) -> str | None:

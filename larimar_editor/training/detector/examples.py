@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ _SHARES = {
     "two_hop_prompt": 1.5,
 }
 _SUBJECT_GIVEN, _TURNED = 0.5, 0.3
+_WORD = re.compile(r"\b[a-z]{4,}\b")
 _POLITE = (
     "Please tell me: ",
     "Question: ",
@@ -68,16 +70,19 @@ def example(fact: Mapping, rng: random.Random, same: int = 2, other: int = 4) ->
         prompt, swapped = fact["rephrase_prompt"][place], prompt
         positives = [swapped if text == prompt else text for text in positives]
     subject = fact["subject"] if rng.random() < _SUBJECT_GIVEN else None
-    vary = lambda texts: tuple(varied(text, rng) for text in texts)
+    vary = lambda texts: tuple(varied(text, rng, fact["subject"]) for text in texts)
     return Example(written_with_subject(prompt, subject), prompt, vary(positives), vary(negatives))
 
 
-def varied(text: str, rng: random.Random) -> str:
-    """A text as somebody else may type it: now and then with a slip, without its question mark, or with a
-    word before it.
+def varied(text: str, rng: random.Random, subject: str = "") -> str:
+    """A text as somebody else may type it: now and then with a slip, in a word that is not of its subject's
+    name; without its question mark, or with a word before it.
     """
-    if rng.random() < 0.08 and len(text) > 12:
-        place = rng.randrange(2, len(text) - 2)
+    # Names keep their letters: with one changed they would be others.
+    words = [found for found in _WORD.finditer(text) if found[0] not in subject.lower()]
+    if words and rng.random() < 0.08:
+        found = rng.choice(words)
+        place = rng.randrange(found.start() + 1, found.end() - 1)
         text = text[:place] + text[place + 1 :] if rng.random() < 0.5 else text[:place] + text[place - 1 :]
     if rng.random() < 0.1:
         text = text.rstrip("?. ")
