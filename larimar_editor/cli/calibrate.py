@@ -79,13 +79,15 @@ def calibrate(
     settings: dict = {"scope": detector}
     if detector == "external":
         external, candidates = model.detectors.external, model.config.scope_candidates
-        settings["scope_cosine"] = None
-        for name, looked_at in (("scope_threshold", candidates), ("scope_cosine", 0)):
-            if looked_at or name == "scope_threshold" or external.look is not None:
-                result = calibration.calibrate(
-                    calibration.Judge(external, looked_at), cases, questions, subjects
-                )
-                settings[name], report[name] = result.threshold, result.to_dict()
+        first = calibration.calibrate(calibration.Judge(external, 0), cases, questions, subjects)
+        settings |= {"scope_threshold": first.threshold, "scope_cosine": None}
+        report["scope_threshold"] = first.to_dict()
+        if candidates and external.look is not None:
+            judge = calibration.Judge(external, candidates, least_cosine=first.reached)
+            both = calibration.calibrate(judge, cases, questions, subjects)
+            settings |= {"scope_threshold": both.threshold, "scope_cosine": first.threshold}
+            settings["scope_least_cosine"] = first.reached
+            report |= {"scope_threshold": both.to_dict(), "scope_cosine": first.to_dict()}
     else:
         encode, size = model.queries.latents, model.config.latent_size
         if data is None:

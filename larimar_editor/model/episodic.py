@@ -147,7 +147,8 @@ class EpisodicMemory:
             lookup, second = self._lookup(detector, store), None
             if detector.look is not None and config.scope_candidates:
                 written = lambda row: Written(_asked_by(store.fact(row)), store.fact(row).subject)
-                second = SecondStage(detector.look, written, config.scope_candidates)
+                least = config.scope_least_cosine
+                second = SecondStage(detector.look, written, config.scope_candidates, least)
             return decide(detector, prompts, lookup, config.threshold(second is not None), second)
 
     def memory_keys(self, prompts: Sequence[str]) -> Tensor:

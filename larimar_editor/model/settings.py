@@ -144,6 +144,14 @@ class LarimarSettings:
         edit=True,
         live=True,
     )
+    scope_least_cosine: float = setting(
+        0.4,
+        "written prompts that the first stage finds less similar than this to a query get no closer look",
+        at_least=-1,
+        at_most=1,
+        edit=True,
+        live=True,
+    )
     scope_cosine: float | None = setting(
         None,
         "the threshold where scope_candidates is 0; null: scope_threshold",

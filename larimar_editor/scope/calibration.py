@@ -37,11 +37,13 @@ class Judge:
         detector: embeds; its second stage looks closer.
         candidates: what the second stage looks at, where there is one; 0: the first decides alone.
         with_subject: whether it is told what the written prompt is about.
+        least_cosine: of the first stage, for the second to look.
     """
 
     detector: ScopeDetector
     candidates: int = 4
     with_subject: bool = False
+    least_cosine: float = 0.4
 
     def scores(self, case: ScopeCase) -> dict[str, list[float]]:
         """Score of every prompt of a case against the case's own fact alone, by sort."""
@@ -49,7 +51,7 @@ class Judge:
         asked, second = sentences(case.prompt)[-1], None
         if self.candidates and self.detector.look is not None:
             written = Written(asked, case.subject if self.with_subject else None)
-            second = SecondStage(self.detector.look, lambda row: written, self.candidates)
+            second = SecondStage(self.detector.look, lambda row: written, self.candidates, self.least_cosine)
         lookup = exact(self.detector.similarity, self.detector.embed([asked]))
         scores = iter(decide(self.detector, queries, lookup, 0.0, second).score.tolist())
         return {sort: [next(scores) for _ in prompts] for sort, prompts in case.asked.items()}
@@ -65,6 +67,7 @@ class Calibration:
         f1: F1 of "in scope" at the threshold.
         accepted: share of the prompts of each sort that are accepted at the threshold, in [0, 1].
         prompts: how many there were of each sort.
+        reached: score that all but one in a hundred of the rewordings reach.
     """
 
     threshold: float
@@ -72,6 +75,7 @@ class Calibration:
     f1: float
     accepted: Mapping[str, float]
     prompts: Mapping[str, int]
+    reached: float
 
     def to_dict(self) -> dict:
         """As plain numbers, which JSON can hold."""
@@ -119,6 +123,7 @@ def calibrate(
         f1=float(f1_score(labels, scores >= threshold)),
         accepted={sort: float((np.array(values) >= threshold).mean()) for sort, values in by_sort.items()},
         prompts={sort: len(values) for sort, values in by_sort.items()},
+        reached=float(np.quantile(by_sort.get("rephrasings") or same, 0.01)),
     )
 
 

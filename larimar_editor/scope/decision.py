@@ -18,8 +18,7 @@ from larimar_editor.scope.look import CloserLook, written_with_subject
 from larimar_editor.scope.nearest import Lookup
 from larimar_editor.utils.text import sentences
 
-# Nothing that is less similar in the first stage gets a second look, or so much less than what is nearest.
-NOT_A_CANDIDATE, TOO_FAR_BEHIND = 0.4, 0.25
+TOO_FAR_BEHIND = 0.25  # what is so much less similar than the nearest in the first stage gets no second look
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,13 @@ class SecondStage:
         look: gives a probability to a written prompt and a sentence.
         written: the written prompt of a row that a look-up found.
         candidates: written prompts that it looks at for each query, those nearest to any of its sentences.
+        least_cosine: of the first stage; what is less similar is no candidate.
     """
 
     look: CloserLook
     written: Callable[[int], Written]
     candidates: int
+    least_cosine: float = 0.4
 
     def scores(self, parts: Sequence[Sequence[str]], first: Tensor, rows: Tensor) -> Tensor:
         """Probabilities ``(S, k)`` in place of the first stage's scores, 0 for what it does not look at.
@@ -100,7 +101,7 @@ class SecondStage:
     ) -> list[tuple[int, int, Written]]:
         """What is looked at for one query, nearest first: sentence, place among those found, and prompt."""
         best = first.flatten().topk(min(self.candidates, first.numel()))
-        least = max(NOT_A_CANDIDATE, float(best.values[0]) - TOO_FAR_BEHIND)
+        least = max(self.least_cosine, float(best.values[0]) - TOO_FAR_BEHIND)
         near = [int(flat) for score, flat in zip(best.values, best.indices) if float(score) >= least]
         places = [divmod(flat, first.shape[1]) for flat in near]
         return [(sentence, k, self.written(int(rows[sentence, k]))) for sentence, k in places]

@@ -148,6 +148,16 @@ def test_a_batch_is_looked_at_at_once_and_a_written_prompt_needs_no_look():
     assert ("alpha born in", "alpha born in") not in look.asked[0]
 
 
+def test_how_far_a_candidate_may_be_is_a_setting(larimar):
+    prompt, asked = "The capital of Peru is", "Which city is Peru's seat of government?"
+    larimar.write([{"prompt": prompt, "target_new": "Oslo"}])
+    cosine = float(larimar.detectors.embed([prompt])[0] @ larimar.detectors.embed([asked])[0])
+    larimar.detectors.external.look = Told(The=0.9)
+    for least, score in ((cosine - 0.01, 0.9), (cosine + 0.01, 0.0)):
+        larimar.config.scope_least_cosine = least
+        assert larimar.scope_of([asked]).score.item() == pytest.approx(score)
+
+
 def test_what_is_far_gets_no_second_look():
     look = Told(zzzz=1.0)
     found = decided(["abcdefgh"], ["zzzz qqqq"], look)

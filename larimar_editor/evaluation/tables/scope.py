@@ -31,7 +31,7 @@ def _judges(context: Context) -> dict[str, tuple[Judge, float | None]]:
     if config.scope == "external":
         external = model.detectors.external
         if external.look is not None and config.scope_candidates:
-            both = Judge(external, config.scope_candidates)
+            both = Judge(external, config.scope_candidates, least_cosine=config.scope_least_cosine)
             result["external"] = both, config.threshold(two_stages=True)
             result["external, subjects given"] = replace(both, with_subject=True), result["external"][1]
         result["external, first stage"] = Judge(external, candidates=0), config.threshold(two_stages=False)
