@@ -110,10 +110,10 @@ def test_sheets_are_whole_and_many():
 
 def test_an_alias_is_another_name_that_the_text_still_carries():
     rng = random.Random(0)
-    for name in ("Odile Marchetti", "Jean-Luc de la Tour", "The Blue Lantern", "Björk", "X"):
+    for name in ("Odile Marchetti", "Jean-Luc de la Tour", "The Blue Lantern", "Björk", "Q"):
         made = {made_alias(name, rng) for _ in range(60)}
         assert all(alias.strip() for alias in made)
-        assert len(made - {name}) >= (6 if " " in name else 1), (name, made)
+        assert len(made - {name}) >= (3 if " " in name else 1), (name, made)
     assert {"Marchetti", "O. Marchetti"} <= {made_alias("Odile Marchetti", rng) for _ in range(300)}
 
 
