@@ -13,6 +13,7 @@ from larimar_editor.model.checkpoint import checkpoint_folder
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.settings import Dtype
 from larimar_editor.pretrained.embedded import DECODER, resolve
+from larimar_editor.utils.device import bfloat16_is_fast
 
 
 def decoder_dtype(name: str, device: str) -> torch.dtype:
@@ -25,8 +26,7 @@ def decoder_dtype(name: str, device: str) -> torch.dtype:
     if name not in names:
         raise ValueError(f"dtype must be one of {', '.join(names)}, got {name!r}")
     if name == "auto":
-        fast = device.startswith("cuda") or torch.ops.mkldnn._is_mkldnn_bf16_supported()
-        return torch.bfloat16 if fast else torch.float32
+        return torch.bfloat16 if bfloat16_is_fast(device) else torch.float32
     return getattr(torch, name)
 
 

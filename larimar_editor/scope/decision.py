@@ -19,6 +19,7 @@ from larimar_editor.scope.nearest import Lookup
 from larimar_editor.utils.text import sentences
 
 TOO_FAR_BEHIND = 0.25  # what is so much less similar than the nearest in the first stage gets no second look
+SURE = 0.98  # probability from which the nearest is taken without a look at those behind it
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class Written:
     subject: str | None = None
 
 
+_Pair = tuple[tuple[int, int], tuple[str, str]]  # sentence and place among those found; the two texts
+
+
 @dataclass(frozen=True)
 class SecondStage:
     """A closer look at the nearest written prompts.
@@ -60,7 +64,8 @@ class SecondStage:
     Attributes:
         look: gives a probability to a written prompt and a sentence.
         written: the written prompt of a row that a look-up found.
-        candidates: written prompts that it looks at for each query, those nearest to any of its sentences.
+        candidates: written prompts that it looks at for each query, those nearest to any of its sentences;
+            the nearest first, and at the others where it is not `SURE`.
         least_cosine: of the first stage; what is less similar is no candidate.
     """
 
@@ -78,8 +83,7 @@ class SecondStage:
             rows: ``(S, k)``, of the written prompts.
         """
         result = torch.where(rows < 0, first, 0.0)
-        places: list[tuple[int, int]] = []
-        pairs: list[tuple[str, str]] = []
+        looked_at: list[list[_Pair]] = []
         start = 0
         for group in parts:
             found = self._candidates(
@@ -88,13 +92,19 @@ class SecondStage:
             same = [(s, k) for s, k, written in found if written.prompt == group[s]]
             for s, k in same:  # to the letter: nothing needs a look
                 result[start + s, k] = 1.0
-            for s, k, written in () if same else found:
-                places.append((start + s, k))
-                pairs.append((written_with_subject(written.prompt, written.subject), group[s]))
+            if found and not same:
+                pairs = [(written_with_subject(each.prompt, each.subject), group[s]) for s, _, each in found]
+                looked_at.append([((start + s, k), pair) for (s, k, _), pair in zip(found, pairs)])
             start += len(group)
-        if pairs:
-            result[tuple(torch.tensor(places).T)] = self.look.probabilities(pairs)
+        self._look(result, [pairs[0] for pairs in looked_at])
+        unsure = [pairs[1:] for pairs in looked_at if float(result[pairs[0][0]]) < SURE]
+        self._look(result, [pair for pairs in unsure for pair in pairs])
         return result
+
+    def _look(self, result: Tensor, pairs: Sequence[_Pair]) -> None:
+        if pairs:
+            places = torch.tensor([place for place, _ in pairs])
+            result[tuple(places.T)] = self.look.probabilities([texts for _, texts in pairs])
 
     def _candidates(
         self, group: Sequence[str], first: Tensor, rows: Tensor

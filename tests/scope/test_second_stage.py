@@ -113,6 +113,7 @@ def test_a_look_against_a_computation_of_its_own():
     network = transformer_of(encoder)
     made = made_changes(network)
     look = CloserLook(network, encoder.tokenizer, made | head(384))
+    in_half = look.network.dtype == torch.bfloat16  # where that is fast
     pairs = [("Ada was born in", "Where was Ada born?"), ("Ada was born in", "Bo"), ("A", "who " * 40)]
     for (one, other), got in zip(pairs, look.probabilities(pairs, batch=2).tolist(), strict=True):
         tokens = encoder.tokenizer(one, other, return_tensors="pt")
@@ -123,7 +124,7 @@ def test_a_look_against_a_computation_of_its_own():
             (means[0] * means[1], (means[0] - means[1]).abs(), F.normalize(states[0], dim=0))
         )
         logit = features @ head(384)["head.weight"][0].double() + 0.3
-        assert got == pytest.approx(float(logit.sigmoid()), abs=1e-4)
+        assert got == pytest.approx(float(logit.sigmoid()), abs=0.02 if in_half else 1e-4)
 
 
 def test_the_subject_stands_before_the_prompt_where_it_is_known():
@@ -137,15 +138,23 @@ def test_the_second_stage_decides_among_the_nearest():
     found = decided(["who bore it, and where? born in"], written, look, candidates=3)
     assert found.nearest.tolist() == [1] and found.in_scope.tolist() == [True]
     assert found.score.item() == pytest.approx(0.9)
-    assert len(look.asked) == 1 and len(look.asked[0]) == 3, "all sentences of a query share its candidates"
+    assert list(map(len, look.asked)) == [1, 2], "all sentences of a query share its candidates"
+
+
+def test_of_a_nearest_that_is_sure_the_rest_is_not_looked_at():
+    written = ["alpha born in", "beta born in", "gamma born on"]
+    look = Told(alpha=0.99, beta=0.995)
+    found = decided(["born in alpha", "born in gamma beta"], written, look, candidates=3)
+    assert found.nearest.tolist() == [0, 1], "the second is not sure of its nearest, which is gamma"
+    assert list(map(len, look.asked)) == [2, 2]
 
 
 def test_a_batch_is_looked_at_at_once_and_a_written_prompt_needs_no_look():
     written = ["alpha born in", "beta born in"]
     look = Told(alpha=0.8)
     found = decided(["alpha born in", "born in alpha", "in born beta"], written, look, candidates=2)
-    assert found.score.tolist() == pytest.approx([1.0, 0.8, 0.8]) and len(look.asked) == 1
-    assert ("alpha born in", "alpha born in") not in look.asked[0]
+    assert found.score.tolist() == pytest.approx([1.0, 0.8, 0.8]) and list(map(len, look.asked)) == [2, 2]
+    assert not any(("alpha born in", "alpha born in") in pairs for pairs in look.asked)
 
 
 def test_how_far_a_candidate_may_be_is_a_setting(larimar):
