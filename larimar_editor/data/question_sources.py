@@ -19,6 +19,8 @@ from torch import Tensor
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.data.knowedit import KnowEditFacts
+from larimar_editor.data.questions.aliases import written_alike
+from larimar_editor.data.questions.by_hand import TypedFacts, TypedQuestion, read_by_hand
 from larimar_editor.data.questions.facts import ANY_SUBJECT, AskedFacts, QuestionNames
 from larimar_editor.data.questions.kinds import (
     ANY_TARGET,
@@ -33,9 +35,18 @@ from larimar_editor.data.questions.kinds import (
 from larimar_editor.data.questions.sheets import names_of, read_sheets
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, read_wordings
 from larimar_editor.data.relations import Names, Relation, read_relations
+from larimar_editor.data.scope_cases import TYPED, TYPED_TO_CALIBRATE, scope_cases
 from larimar_editor.data.texts import SENTENCES, read_sentences
 
-SHARES = {"kinds": 6, "sheets": 16, "simplequestions": 3, "relations": 3, "knowedit": 3, "held out": 1}
+SHARES = {
+    "kinds": 6,
+    "sheets": 16,
+    "simplequestions": 3,
+    "relations": 3,
+    "knowedit": 3,
+    "by hand": 6,
+    "held out": 1,
+}
 _FOR_CALIBRATION = 6  # one sheet in so many; every other of them is measured with instead
 _OF_SUBJECTS = 2 * _FOR_CALIBRATION
 _NAMES_OF_RELATIONS = 400  # of each kind of subject
@@ -106,11 +117,15 @@ class Questions:
         """Facts to train on by source; those of KnowEdit's train splits where their files are given."""
         given = KnowEditFacts.read(knowedit_files, seed) if knowedit_files else None
         names = self.names if given is None else self.names.with_subjects({}, given.names.aliases)
+        typed = [each for each in self.training.get("by hand", ()) if isinstance(each, TypedQuestion)]
+        plain = [text for each in typed for text in each.plain]
         facts: dict[str, Facts] = {
-            source: AskedFacts(questions, names, seed, others=others, by_rule=True)
+            source: AskedFacts(questions, names, seed, others=others, by_rule=True, plain=plain)
             for source, questions in self.training.items()
-            if questions
+            if questions and source != "by hand"
         }
+        if typed:
+            facts["by hand"] = TypedFacts(typed, seed)
         return facts if given is None else facts | {"knowedit": given}
 
 
@@ -132,13 +147,20 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
     fragments = read_fragments()
     relations = [kind for each in read_relations() if (kind := kept(_relation(each, fragments)))]
     held_out = lambda kind: falls_in(kind.relation, HELD_OUT_PROPERTIES)
-    training = {
+    typed = {case.subject or "" for path in (TYPED, TYPED_TO_CALIBRATE) for case in scope_cases(path)}
+    measured = lambda name: any(written_alike(name, other) for other in typed)
+    training: dict[str, Sequence[Question]] = {
         "kinds": [kind for kind in kinds if not falls_in(kind.name, HELD_OUT_KINDS)],
         "sheets": [
             row for name, of_sheet in rows.items() if not falls_in(name, _FOR_CALIBRATION) for row in of_sheet
         ],
         "simplequestions": [kind for kind in properties if not held_out(kind)],
         "relations": relations,
+        "by hand": [
+            each
+            for each in read_by_hand()
+            if not any(map(without, each.wordings)) and not measured(each.record["subject"])
+        ],
     }
     calibration = [
         row

@@ -73,7 +73,13 @@ def test_records_name_their_source_and_are_the_same_again():
     assert (
         made == list(records(questions().facts(), 60)) != list(records(questions().facts(seed=1), 60, seed=1))
     )
-    assert {record["source"] for record in made} == {"kinds", "sheets", "simplequestions", "relations"}
+    assert {record["source"] for record in made} == {
+        "kinds",
+        "sheets",
+        "simplequestions",
+        "relations",
+        "by hand",
+    }
     assert all(len(record["other_prompt"]) <= 3 for record in made)
 
 

@@ -54,6 +54,26 @@ _SHORT = dict(
         "Lukas/Luke"
     ).split()
 )
+# Words that make another name of a name: "North Halden" is not Halden, nor a junior his father.
+_NORTH_OR_NEW = tuple(
+    "new north south east west northern southern eastern western upper lower inner outer little greater "
+    "junior senior jr sr second third fourth former future fictional".split()
+)
+_AFFIXED = (
+    *(f"{word.title()} {{}}" for word in "new north south east west upper lower little greater".split()),
+    *(
+        "{} II",
+        "{} III",
+        "{} Jr.",
+        "{} Junior",
+        "{} Senior",
+        "{} 2",
+        "{} North",
+        "{} South",
+        "{} East",
+        "{} West",
+    ),
+)
 _NUMBER = re.compile(r"\w*\d\w*|(?<=\s)[IVXLC]+\b(?!\.)")
 _VOWELS = "aeiou"
 _ARTICLES = {"the", "a", "an"}
@@ -73,7 +93,7 @@ def made_alias(name: str, rng: random.Random, others: Iterable[str] = ()) -> str
     for rule in rng.sample(_RULES, len(_RULES)):
         alias = rule(name, rng)
         # A name that loses its number is another name.
-        if not alias or alias == name or _numbers(alias) != _numbers(name):
+        if not alias or alias == name or _telling(alias) != _telling(name):
             continue
         if not _stands_for_any(alias, name, others):
             return alias
@@ -89,10 +109,10 @@ def _stands_for_any(alias: str, name: str, others: Iterable[str]) -> bool:
 
 def written_alike(one: str, other: str) -> bool:
     """Whether two names may be two ways to write one: the words of the one are all in the other. Numbers,
-    also Roman ones, have to agree; a name with a letter changed is another name.
+    also Roman ones, and words such as "new" have to agree; a name with a letter changed is another name.
     """
     left, right = ({*_distinctive(name)} for name in (one, other))
-    return bool(left and right) and _numbers(one) == _numbers(other) and (left <= right or right <= left)
+    return bool(left and right) and _telling(one) == _telling(other) and (left <= right or right <= left)
 
 
 def may_be_known(name: str, alias: str) -> bool:
@@ -111,6 +131,11 @@ def may_be_known(name: str, alias: str) -> bool:
         or short(other, one)
         or difflib.SequenceMatcher(None, " ".join(one), " ".join(other)).ratio() >= 0.6
     )
+
+
+def affixed(name: str, rng: random.Random) -> str:
+    """Another name that has ``name`` in it, such as "New ..." or "... II"."""
+    return rng.choice(_AFFIXED).format(name)
 
 
 def respelt(name: str, rng: random.Random) -> str:
@@ -137,8 +162,9 @@ def _distinctive(name: str) -> list[str]:
     return kept + words[-1:]
 
 
-def _numbers(name: str) -> set[str]:
-    return {found.lower() for found in _NUMBER.findall(name)}
+def _telling(name: str) -> set[str]:
+    words = {word for word in re.findall(r"\w+", name.lower()) if word in _NORTH_OR_NEW}
+    return words | {found.lower() for found in _NUMBER.findall(name)}
 
 
 def _words(name: str) -> list[str]:
@@ -182,7 +208,7 @@ def _initials(name: str, rng: random.Random) -> str | None:
 
 def _turned(name: str, rng: random.Random) -> str | None:
     words = name.split()
-    if not 1 < len(words) < 4 or _numbers(name) or _SMALL & {word.lower() for word in words}:
+    if not 1 < len(words) < 4 or _telling(name) or _SMALL & {word.lower() for word in words}:
         return None
     return f"{words[-1]}{rng.choice((', ', ' '))}{' '.join(words[:-1])}"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from larimar_editor.data.questions.aliases import made_alias, respelt, written_alike
+from larimar_editor.data.questions.aliases import affixed, made_alias, respelt, written_alike
 from larimar_editor.data.questions.kinds import ANY_TARGET, FOLDER, SUBJECT, TARGET, Question, load_yaml
 
 ANY_SUBJECT = "anything"  # the kind of names of questions that may be asked about subjects of many kinds
@@ -69,13 +69,18 @@ class QuestionNames:
         return name
 
     def like(self, name: str, kind: str, rng: random.Random) -> str:
-        """Another name that is like ``name``: a letter, a number or a word of it changed, or the most similar
-        of the kind; none that may be another way to write it.
+        """Another name that is like ``name``: a letter, a number or a word of it changed, a word more, or the
+        most similar of the kind; none that may be another way to write it.
         """
         same = {name, *self.aliases.get(name, ())}
         is_other = lambda other: other not in same and not any(written_alike(other, each) for each in same)
         draw = rng.random()
-        changed = respelt(name, rng) if draw < 0.3 else self._varied(name, kind, rng) if draw < 0.6 else name
+        if draw < 0.3:
+            changed = respelt(name, rng)
+        elif draw < 0.6:
+            changed = self._varied(name, kind, rng)
+        else:
+            changed = affixed(name, rng) if draw < 0.7 else name
         if is_other(changed):
             return changed
         others = self.subjects[kind]
@@ -111,8 +116,8 @@ class AskedFacts:
     A record is an edit in EasyEdit's flat format with lists of prompts: ``rephrase_prompt`` asks the same,
     and so does ``alias_prompt``, by another name of the subject; of what asks something else ``other_prompt``
     (another question about the subject, near kinds first), ``locality_prompt`` (the same about another
-    subject), ``near_prompt`` (about one that is called alike), ``inverse_prompt``, ``negation_prompt`` and
-    ``two_hop_prompt``.
+    subject), ``near_prompt`` (about one that is called alike), ``inverse_prompt``, ``negation_prompt``,
+    ``two_hop_prompt`` and ``plain_prompt`` (text that names the subject and asks nothing).
 
     Attributes:
         kinds: questions that facts are made of; other questions are of these too.
@@ -120,7 +125,9 @@ class AskedFacts:
         seed: of everything random.
         rephrasings: wordings per fact besides the one that is written.
         others: prompts of each sort that asks something else.
-        by_rule: whether there are further negations and two hops, made of the wordings by rule.
+        by_rule: whether there are further negations, two hops and other questions, made of the wordings by
+            rule.
+        plain: texts with ``{}`` for the subject that ask nothing.
     """
 
     kinds: Sequence[Question]
@@ -129,6 +136,7 @@ class AskedFacts:
     rephrasings: int = 4
     others: int = 2
     by_rule: bool = False
+    plain: Sequence[str] = ()
 
     def __getitem__(self, number: int) -> dict:
         rng = random.Random(f"{self.seed} {number}")
@@ -164,6 +172,10 @@ class AskedFacts:
             record["negation_prompt"].append(put(rng.choice(NOT_THIS)(_asked(said), _plainly(said))))
             related = rng.choice(RELATED).replace(SUBJECT, subject)
             record["two_hop_prompt"].append(put(rng.choice(kind.wordings), related))
+            if other := qualified(rng.choice(kind.wordings), rng):
+                record["other_prompt"].append(put(other))
+        if self.plain:
+            record["plain_prompt"] = [put(text) for text in rng.sample(self.plain, 2)]
         return record
 
     def _another(self, name: str, kind: str, rng: random.Random) -> str:
@@ -253,6 +265,26 @@ def _asked(wording: str) -> str:
 
 def _plainly(wording: str) -> str:
     return wording.rstrip("?.: ")
+
+
+# Words that make another question of one, put before what is asked for.
+_QUALIFIERS = ("second", "third", "former", "previous", "next", "future", "other")
+_ASKED_FOR = re.compile(
+    r"\b[Tt]he (?=([a-z]{4,})(?: [a-z]+)? (?:of|for|at|in|from) (?:the )?\{\})"
+    r"|(?<=\{\})['’]s (?=([a-z]{4,}))"
+)
+_UNQUALIFIED = {*_QUALIFIERS, *"first last only same most name time year date whole".split()}
+
+
+def qualified(wording: str, rng: random.Random) -> str | None:
+    """Another question that looks like a wording: of "the capital of {}" the former capital. None where
+    nothing in it can be put so.
+    """
+    found = [match for match in _ASKED_FOR.finditer(wording) if not _UNQUALIFIED & {match[1], match[2]}]
+    if not found:
+        return None
+    end = rng.choice(found).end()
+    return f"{wording[:end]}{rng.choice(_QUALIFIERS)} {wording[end:]}"
 
 
 def negated(wording: str) -> str | None:

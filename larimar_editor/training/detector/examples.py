@@ -17,6 +17,7 @@ NEGATIVES = (
     "inverse_prompt",
     "negation_prompt",
     "two_hop_prompt",
+    "plain_prompt",
 )
 # How often a sort is drawn where a fact has it: other questions are what is hardest and most frequent in use.
 _SHARES = {
@@ -28,6 +29,7 @@ _SHARES = {
     "inverse_prompt": 0.7,
     "negation_prompt": 1.5,
     "two_hop_prompt": 1.5,
+    "plain_prompt": 0.7,
 }
 _SUBJECT_GIVEN, _TURNED = 0.5, 0.3
 _WORD = re.compile(r"\b[a-z]{4,}\b")

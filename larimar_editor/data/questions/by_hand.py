@@ -1,0 +1,90 @@
+"""Facts that were typed for training, one by one, each with all that one might ask beside it.
+
+They have what rules do not find: other names that people really use, and other questions that are easily
+confused with the fact's.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from larimar_editor.data.questions.kinds import FOLDER, SUBJECT, Asked
+
+BY_HAND = FOLDER / "by_hand"
+PROMPTS = (
+    "rephrase_prompt",
+    "alias_prompt",
+    "other_prompt",
+    "locality_prompt",
+    "near_prompt",
+    "negation_prompt",
+    "two_hop_prompt",
+    "plain_prompt",
+)
+
+
+@dataclass(frozen=True)
+class TypedQuestion(Asked):
+    """A fact that was typed, as a question about its subject.
+
+    Attributes:
+        record: the fact; see `larimar_editor.data.questions.facts.AskedFacts` for its keys.
+    """
+
+    record: Mapping = field(default_factory=dict)
+
+    @property
+    def plain(self) -> list[str]:
+        """Its texts that ask nothing, with ``{}`` for the subject."""
+        texts = [without_subject(text, self.record["subject"]) for text in self.record["plain_prompt"]]
+        return [text for text in texts if text.count(SUBJECT) == 1]
+
+
+@dataclass(frozen=True)
+class TypedFacts:
+    """Facts to train on: number ``i`` is one of those typed, always the same for the same seed.
+
+    Attributes:
+        asked: those that may be trained on.
+        seed: of the order.
+    """
+
+    asked: Sequence[TypedQuestion]
+    seed: int = 0
+
+    def __getitem__(self, number: int) -> dict:
+        chosen = random.Random(f"{self.seed} {number}").choice(self.asked)
+        return {**chosen.record, "case_id": number, "relation": chosen.name, "inverse_prompt": []}
+
+
+def without_subject(text: str, subject: str) -> str:
+    """A text with ``{}`` for its subject, in whatever case that is."""
+    return re.sub(re.escape(subject), SUBJECT, text, flags=re.IGNORECASE)
+
+
+def read_by_hand(folder: Path = BY_HAND) -> list[TypedQuestion]:
+    """The facts of every JSON file of a folder; those that ship by default.
+
+    Raises:
+        ValueError: a fact that lacks something, or one that asks the same as what does not; the message has
+            its prompt.
+    """
+    asked = []
+    for path in sorted(folder.glob("*.json")):
+        for record in json.loads(path.read_text(encoding="utf-8")):
+            if missing := {"subject", "prompt", "target_new", *PROMPTS} - record.keys():
+                raise ValueError(f"{path.name}: {record.get('prompt')!r} lacks {sorted(missing)}")
+            same = {record["prompt"], *record["rephrase_prompt"], *record["alias_prompt"]}
+            if both := same & {text for sort in PROMPTS[2:] for text in record[sort]}:
+                raise ValueError(
+                    f"{path.name}: {both.pop()!r} asks what {record['prompt']!r} asks and does not"
+                )
+            wordings = [record["prompt"], *record["rephrase_prompt"]]
+            wordings = [without_subject(text, record["subject"]) for text in wordings]
+            asked.append(TypedQuestion(wordings[0], f"by hand: {path.stem}", tuple(wordings), record=record))
+    return asked
