@@ -7,6 +7,7 @@ MEASURING = [
     "accelerate",
     "jinja2",
     "matplotlib",
+    "nltk",
     "pandas",
     "scikit-learn",
     "scipy",
@@ -28,7 +29,7 @@ setup(
     package_data={
         "larimar_editor": ["checkpoints/*/*", "evaluation/tables/*.yaml"],
         "larimar_editor.data": ["*.json", "*.txt", "*.yaml", "*.md"],
-        "larimar_editor.data.questions": ["*.json", "*.yaml", "*/*.yaml"],
+        "larimar_editor.data.questions": ["*.json", "*.yaml", "*/*.yaml", "*/*.json"],
         "larimar_editor.hparams_files": ["*/*.yaml"],
     },
     install_requires=[
@@ -53,7 +54,6 @@ setup(
             "higher",
             "hydra-core",
             "omegaconf",
-            "nltk",
             "openai",
             "einops",
             "regex",
