@@ -16,6 +16,9 @@ from easyeditor import BaseEditor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, announced_prompts
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.easyedit.registration import available_methods
+from larimar_editor.evaluation.harness.answers import answers
+from larimar_editor.evaluation.harness.fluency import ngram_entropy
+from larimar_editor.evaluation.harness.real_world import answer_in, exact_match, in_chat, sampling
 from larimar_editor.model.prompts import prompts_of
 
 PROMPTS = [
@@ -175,6 +178,46 @@ if not source.release_2023:
     editor.normal_edit(PROMPTS[1:2], TARGETS[1:2])
     seen["normal_edit"] = counts[0]
     editor.apply_algo = apply_algo
+
+# EasyEdit's real-world evaluation, in every way of editing, and its measures beside ours
+if not source.release_2023:
+    from easyeditor.evaluate.evaluate_utils import compute_n_gram_entropy, exact_match_score, generate_texts
+
+    model.generate = lambda *args, **kwargs: generation(*args, **(kwargs | {"max_new_tokens": 6}))
+    seen["evaluation_types"] = {}
+    two = {key: value[:2] if isinstance(value, list) else value for key, value in batch_case.items()}
+    for kind in ("LLM-judge", "generate-text"):
+        hparams.evaluation_type = kind
+        single, *_ = editor.edit(**two)
+        sequence, edited, _ = editor.edit(**two, sequential_edit=True)
+        edited.reset()
+        hparams.batch_size = 2
+        batch, edited, _ = editor.batch_edit(**two, sequential_edit=True)
+        edited.reset()
+        hparams.batch_size = 1
+        seen["evaluation_types"][kind] = [
+            [sorted(each["post"]) for each in metrics] for metrics in (single, sequence, batch)
+        ]
+    hparams.evaluation_type = None
+    model.generate = generation
+    model.write([request])
+    asked = [PROMPTS[1], REPHRASED[1], UNRELATED[0]]
+    options = sampling(tok) | {"max_new_tokens": 16}
+    model.generate = lambda *args, **kwargs: generation(*args, **(kwargs | {"max_new_tokens": 16}))
+    theirs = generate_texts(model, tok, hparams, asked, "cpu")
+    model.generate = generation
+    ours = [
+        answer_in(text, tok) for text in answers(model, [in_chat(tok, each) for each in asked], **options)
+    ]
+    pairs = [("The  Hague", "hague"), ("St. John's!", "st johns"), ("Oslo, Norway", "Oslo"), ("a", "the")]
+    texts = ["the cat saw the cat and the cat saw me", "Oslo. Oslo. Oslo.", "one (two) three's four-five"]
+    seen["real_world"] = {
+        "theirs": theirs,
+        "ours": ours,
+        "exact": [[bool(exact_match(*pair)), bool(exact_match_score(*pair))] for pair in pairs],
+        "entropy": [[ngram_entropy(text), float(compute_n_gram_entropy(text))] for text in texts],
+    }
+    model.reset()
 
 seen["queries"] = len(queries)
 known = set(PROMPTS + REPHRASED + UNRELATED)

@@ -91,6 +91,27 @@ def test_generation_in_evaluation_works(seen):
         assert seen["edit_requests"] == seen["normal_edit"] == 1
 
 
+def test_the_real_world_evaluation_runs_in_every_way_of_editing(seen):
+    if seen["version"] != "main":
+        pytest.skip("the release of 2023 has no such evaluation")
+    judged, generated = seen["evaluation_types"]["LLM-judge"], seen["evaluation_types"]["generate-text"]
+    assert all(len(metrics) == 2 for metrics in (*judged, *generated))
+    for kind, wanted in (
+        (judged, {"rewrite_acc", "rewrite_gen_content"}),
+        (generated, {"rewrite_gen_content"}),
+    ):
+        assert all(wanted <= set(keys) for metrics in kind for keys in metrics)
+
+
+def test_our_free_text_measures_are_easyedits(seen):
+    if seen["version"] != "main":
+        pytest.skip("the release of 2023 has no such evaluation")
+    measured = seen["real_world"]
+    assert measured["ours"] == measured["theirs"]
+    assert all(ours == theirs for ours, theirs in measured["exact"])
+    assert all(ours == pytest.approx(theirs) for ours, theirs in measured["entropy"])
+
+
 def test_the_evaluation_boundary_hides_the_target(seen):
     assert seen["queries"], "evaluation did not reach the model"
     assert not seen["queries_with_target"]

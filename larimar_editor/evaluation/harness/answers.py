@@ -29,6 +29,8 @@ def answers(
         "max_new_tokens": max_new_tokens,
         "pad_token_id": tokenizer.pad_token_id,
     } | sampling
+    if "stop_strings" in options:
+        options["tokenizer"] = tokenizer
     for start in range(0, len(prompts), batch):
         part = list(prompts[start : start + batch])
         inputs = tokenizer(part, return_tensors="pt", padding=True, padding_side="left").to(device)

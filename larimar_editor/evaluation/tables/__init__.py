@@ -15,6 +15,8 @@ NAMES = (
     "ablation",
     "scope",
     "subjects",
+    "realworld",
+    "fluency",
     "sequential",
     "holdout",
     "batch",

@@ -1,0 +1,108 @@
+"""How the text goes on after an edited prompt: varied or stuck, and as the base model would have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+import numpy as np
+
+from larimar_editor.data.edits import Edit
+from larimar_editor.evaluation.harness.answers import answers, words
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
+from larimar_editor.evaluation.harness.fluency import distinct, ngram_entropy
+from larimar_editor.evaluation.harness.many_edits import write_all
+from larimar_editor.evaluation.harness.preserving import preserved
+from larimar_editor.evaluation.harness.records import Condition, cases_of
+from larimar_editor.evaluation.harness.scores import target_scores
+from larimar_editor.evaluation.harness.trials import Stage, Trial, request
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.reading import Reading
+
+TOKENS = 100  # EasyEdit's
+START = 40  # tokens in which repetitions are counted
+_OPTIONS = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS}
+_BATCH = 16
+
+
+def _conditions(context: Context) -> list[Condition]:
+    edits = context.counterfact_edits
+    few = edits[: context.baseline_cases]
+    result = [
+        Condition("base model", cases_of(edits), lambda cases: _base(context, cases), _BATCH),
+        Condition("Larimar", cases_of(edits), lambda cases: _larimar(context, cases), _BATCH),
+    ]
+    return result + [
+        Condition(method, cases_of(few), _of_method(context, method), 0, {"method": method})
+        for method in context.baselines.methods(context)
+    ]
+
+
+def _base(context: Context, edits: Sequence[Edit]) -> list[dict]:
+    model = context.larimar()
+    return _records(model, edits, answers(model, [edit.prompt for edit in edits], **_OPTIONS))
+
+
+def _larimar(context: Context, edits: Sequence[Edit]) -> list[dict]:
+    model, texts = context.larimar(), []
+    for edit in edits:
+        with preserved(model, model.edited_state.cleared()):
+            write_all(model, [edit], sequentially=True, progress=False)
+            texts += answers(model, [edit.prompt], **_OPTIONS)
+    return _records(model, edits, texts)
+
+
+def _of_method(context: Context, method: str):
+    def score(edits: Sequence[Edit]) -> list[dict]:
+        trials = [
+            Trial([Stage([[request(edit)]], (), [edit.prompt], _OPTIONS)], context.seed) for edit in edits
+        ]
+        results = context.baselines.trials(context, method, trials)
+        return _records(context.larimar(), edits, [stage["answers"][0] for (stage,) in results])
+
+    return score
+
+
+def _records(model: LarimarForCausalLM, edits: Sequence[Edit], texts: Sequence[str]) -> list[dict]:
+    """Of what was said after each prompt; likelihoods are the model's with nothing written."""
+    pairs = [(edit.prompt, text.strip() or ".") for edit, text in zip(edits, texts)]
+    base = target_scores(model, pairs, Reading.nothing(len(pairs), model.config.latent_size))
+    records = []
+    for edit, text, score in zip(edits, texts, base, strict=True):
+        ids = model.tokenizer(text, add_special_tokens=False).input_ids[:START]
+        records.append(
+            {
+                "text": text,
+                "entropy": ngram_entropy(edit.prompt + text),
+                "distinct": distinct(ids),
+                "said": _times(str(model.tokenizer.decode(ids)), edit.target_new),
+                "nats": -score.log_probability,
+            }
+        )
+    return records
+
+
+def _times(text: str, target: str) -> int:
+    """How often the target's words stand in a text."""
+    given, wanted = words(text), words(target)
+    starts = range(len(given) - len(wanted) + 1) if wanted else ()
+    return sum(given[start : start + len(wanted)] == wanted for start in starts)
+
+
+def _perplexity(records: Sequence[Mapping]) -> float:
+    return float(np.exp(fmean(record["nats"] for record in records)))
+
+
+EVALUATION = Evaluation(
+    "fluency",
+    f"{TOKENS} greedy tokens after an edited prompt",
+    _conditions,
+    (
+        Column("entropy", "N-gram entropy", lambda record: record["entropy"]),
+        Column("distinct", f"Distinct bigrams of {START} tokens", lambda record: record["distinct"]),
+        Column("said", "Times the answer is said in them", lambda record: record["said"]),
+        Statistic("perplexity", "Base model's perplexity", _perplexity),
+    ),
+    note="One fact at a time. N-gram entropy: bits, of prompt and text, as EasyEdit's test_generation.",
+)
