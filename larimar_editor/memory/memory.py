@@ -47,6 +47,7 @@ class Memory:
         inverse: pseudoinverse of ``key_covariance``, ``(K, K)``.
         moments: ``W^T Z``, ``(K, C)``; with ``key_covariance`` it determines ``M``, and the
             periodic refresh goes back to it.
+        core_size: columns that every encoding has; further ones came with longer encodings (`widened`).
         rows_written: pairs written less pairs forgotten.
         updates: rank-one updates since the last exact refresh.
         dtype: dtype of readouts.
@@ -58,6 +59,7 @@ class Memory:
     key_covariance: Tensor
     inverse: Tensor
     moments: Tensor
+    core_size: int
     rows_written: int = 0
     updates: int = 0
     dtype: torch.dtype = torch.float32
@@ -102,6 +104,7 @@ class Memory:
             key_covariance=torch.zeros(num_rows, num_rows, **options),
             inverse=torch.zeros(num_rows, num_rows, **options),
             moments=torch.zeros(num_rows, latent_size, **options),
+            core_size=latent_size,
             dtype=dtype,
             rtol=_DEFAULT_RTOL[accumulate_dtype] if rtol is None else rtol,
             refresh_every=refresh_every,
@@ -116,6 +119,15 @@ class Memory:
     def latent_size(self) -> int:
         """C, the number of columns."""
         return self.M.shape[1]
+
+    def widened(self, latent_size: int) -> Memory:
+        """The same memory for encodings of more columns, of which those written so far have zeros: they stay
+        the least-squares solution. Itself where it is that wide.
+        """
+        missing = latent_size - self.latent_size
+        if missing <= 0:
+            return self
+        return replace(self, M=fitted(self.M, latent_size), moments=fitted(self.moments, latent_size))
 
     @property
     def nbytes(self) -> int:
@@ -190,8 +202,10 @@ class Memory:
         return replace(moved, M=solution.M, inverse=solution.inverse)
 
     def cleared(self) -> Memory:
-        """The same memory with nothing written."""
+        """The same memory with nothing written, and as wide as it was at first."""
         zeros: dict[str, Any] = {name: torch.zeros_like(tensor) for name, tensor in self.tensors().items()}
+        for name in ("M", "moments"):
+            zeros[name] = zeros[name][:, : self.core_size].contiguous()
         return replace(self, **zeros, rows_written=0, updates=0)
 
     def refresh(self) -> Memory:
@@ -244,6 +258,12 @@ class Memory:
         if not bool(torch.isfinite(Z).all() & torch.isfinite(W).all()):
             raise ValueError("an encoding or a weight is not finite; nothing was written")
         return Z, W
+
+
+def fitted(rows: Tensor, columns: int) -> Tensor:
+    """Rows ``(n, m)`` with so many columns: cut, or with zeros behind what they have."""
+    missing = columns - rows.shape[1]
+    return rows[:, :columns] if missing <= 0 else torch.nn.functional.pad(rows, (0, missing))
 
 
 def write(Z: Tensor, W0: Tensor, **options) -> Memory:

@@ -2,32 +2,90 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
-from transformers import DynamicCache
+from transformers import DynamicCache, PretrainedConfig
 from transformers.cache_utils import Cache
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What stands in front of the rows in scope: BOS and memory slots.
+
+    Attributes:
+        cache: their keys and values, which the text's are added to.
+        there: bool ``(n, 1 + S)``; False for a slot that a row does not have, as its answer is shorter.
+        text_positions: int ``(n, 1)``, position of each row's first token.
+        whole: whether every row has every slot.
+    """
+
+    cache: DynamicCache
+    there: Tensor
+    text_positions: Tensor
+    whole: bool
+
+    @property
+    def length(self) -> int:
+        """1 + S."""
+        return self.there.shape[1]
+
+    def of_rows(self, rows: Tensor) -> Prefix:
+        """That of the rows of these indices, in their order, with the same cache, which is changed in
+        place.
+        """
+        return Prefix(self.cache, self.there[rows], self.text_positions[rows], self.whole)
 
 
 class LarimarCache(Cache):
     """Two caches behind one face.
 
-    ``base`` holds the rows as the decoder alone would have them; ``memory`` holds the rows in scope, with BOS
-    and memory slots in front. Either is None when no row needs it. `get_seq_length` counts text tokens only,
-    which is what `generate` and hand-written loops expect.
+    ``base`` holds the rows as the decoder alone would have them; ``prefix`` has the cache of the rows in
+    scope, with BOS and memory slots in front. Either is None when no row needs it. `get_seq_length` counts
+    text tokens only, which is what `generate` and hand-written loops expect.
 
     Args:
-        in_scope: bool ``(B,)``, on the CPU.
+        in_scope: bool ``(B,)``, on the CPU; None before anything is read (`read`).
         base: cache of all B rows, or None when every row is in scope.
-        memory: cache of the rows in scope, or None when there is none.
+        prefix: of the rows in scope, or None when there is none.
         mask: attention mask over the text so far ``(B, T)``, or None when nothing is masked.
         length: T.
     """
 
-    def __init__(self, in_scope: Tensor, base: Cache | None, memory: Cache | None):
+    def __init__(
+        self, in_scope: Tensor | None = None, base: Cache | None = None, prefix: Prefix | None = None
+    ):
         super().__init__(layers=[])
-        self.in_scope, self.base, self.memory = in_scope, base, memory
+        self.base, self.prefix = base, prefix
+        self._in_scope = in_scope
+        self._records = False
         self.mask: Tensor | None = None
         self.length = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is known which rows are in scope."""
+        return self._in_scope is not None
+
+    @property
+    def in_scope(self) -> Tensor:
+        """Bool ``(B,)``, on the CPU."""
+        assert self._in_scope is not None, "read first"
+        return self._in_scope
+
+    def read(self, in_scope: Tensor, prefix: Prefix | None, config: PretrainedConfig) -> None:
+        """Begin with what the memory says to a batch; ``config`` is the decoder's."""
+        self._in_scope, self.prefix = in_scope, prefix
+        if self._records:
+            self.base = DynamicCache(config=config)
+            for cache in (self.base, None if prefix is None else prefix.cache):
+                if cache is not None:
+                    cache.activate_past_recording()
+
+    def activate_past_recording(self) -> None:
+        """From the first token on keep what `crop` needs, as assisted generation asks."""
+        self._records = True
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Text tokens in the cache."""
@@ -77,7 +135,7 @@ class LarimarCache(Cache):
 
     def crop(self, tokens_to_remove: int) -> None:
         """Drop the last tokens; a negative number of them, as in transformers."""
-        for cache in (self.base, self.memory):
+        for cache in (self.base, None if self.prefix is None else self.prefix.cache):
             if cache is not None:
                 cache.crop(tokens_to_remove)
         left = self.length - abs(tokens_to_remove)
@@ -89,8 +147,10 @@ class LarimarCache(Cache):
         chosen = self.in_scope[indices]
         if self.base is not None:
             operation(self.base, given)
-        if self.memory is not None:
-            operation(self.memory, place[indices[chosen]].to(given.device))
+        if self.prefix is not None:
+            rows = place[indices[chosen]].to(given.device)
+            operation(self.prefix.cache, rows)
+            self.prefix = self.prefix.of_rows(rows.to(self.prefix.there.device))
         if self.mask is not None:
             self.mask = self.mask[indices.to(self.mask.device)]
-        self.in_scope = chosen
+        self._in_scope = chosen

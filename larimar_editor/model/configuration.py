@@ -81,5 +81,7 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
 
     @property
     def text_position(self) -> int:
-        """Position of the text's first token when a memory is in front of it."""
+        """Position of the text's first token when a memory of P slots is in front of it; one more with each
+        further slot.
+        """
         return self.slot_position + self.memory_slots

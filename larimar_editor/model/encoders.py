@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
 from larimar_editor.model.configuration import LarimarConfig
-from larimar_editor.model.key_values import DecoderStates
+from larimar_editor.model.key_values import TEXTS_PER_PASS, DecoderStates
+from larimar_editor.model.slots import SlotLayout
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.utils.text import cut_to
 
@@ -32,8 +33,13 @@ class LatentEncoder(Protocol):
         """Device on which `encode` returns its encodings."""
         ...
 
-    def encode(self, texts: Sequence[str]) -> Tensor:
-        """Encodings ``(N, C)``, float32."""
+    @property
+    def layout(self) -> SlotLayout | None:
+        """Where slots are in its latents; None where they are of one size, whatever the text."""
+        ...
+
+    def encode(self, texts: Sequence[str], slots: Sequence[int] | None = None) -> Tensor:
+        """Encodings ``(N, C)``, float32; with `layout`, wider where a text is to have more ``slots``."""
         ...
 
     def own_weights(self) -> dict[str, Tensor]:
@@ -73,15 +79,18 @@ class KeyValueProjection(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         """``W_M z``: latents ``(B, C)`` to states ``(B, P, L, 2, H, D)`` float32, without positions."""
-        codes = z.to(self.basis).unflatten(1, (self.slots, self.code_size))
-        deviation = (F.linear(codes, self.basis) * self.scale).unflatten(2, self.shape)
+        return self.states(z.unflatten(1, (self.slots, self.code_size)))
+
+    def states(self, codes: Tensor) -> Tensor:
+        """Codes of any number of slots ``(B, S, C / P)`` to states ``(B, S, L, 2, H, D)`` float32."""
+        deviation = (F.linear(codes.to(self.basis), self.basis) * self.scale).unflatten(2, self.shape)
         return deviation * self.gain + self.mean.unflatten(0, self.shape)
 
     def codes(self, states: Tensor) -> Tensor:
-        """The transpose: states ``(B, P, L, 2, H, D)`` to latents ``(B, C)``. With gains of 1 the exact
-        inverse on the basis' span, for a basis with orthonormal columns."""
+        """The transpose of `states`: ``(B, S, L, 2, H, D)`` to codes ``(B, S, C / P)``. With gains of 1 the
+        exact inverse on the basis' span, for a basis with orthonormal columns."""
         flat = (states.flatten(2).to(self.basis) - self.mean) / self.scale
-        return (flat @ self.basis).flatten(1)
+        return flat @ self.basis
 
 
 class DecoderStateEncoder:
@@ -101,10 +110,33 @@ class DecoderStateEncoder:
         """Device of the PCA, which may be another than the decoder's."""
         return self.analysis.basis.device
 
-    def encode(self, texts: Sequence[str]) -> Tensor:
-        """Encodings ``(N, C)``. One decoder pass without the language-model head."""
+    @property
+    def layout(self) -> SlotLayout:
+        """P slots of one token each, and more for longer answers."""
+        return SlotLayout(self.analysis.slots, self.analysis.code_size)
+
+    def encode(self, texts: Sequence[str], slots: Sequence[int] | None = None) -> Tensor:
+        """Encodings ``(N, C)``, or ``(N, width)`` of the most ``slots`` that a text is to have. Passes of the
+        decoder without its language-model head.
+        """
+        layout = self.layout
+        counts = [layout.slots] * len(texts) if slots is None else list(slots)
         with torch.no_grad():
-            return self.analysis.codes(self.states.last_tokens(texts, self.analysis.slots))
+            if max(counts, default=0) <= layout.slots:
+                return self.analysis.codes(self.states.last_tokens(texts, layout.slots)).flatten(1)
+            # Like lengths together: states of many slots of many texts would fill the memory.
+            order = sorted(range(len(texts)), key=lambda place: (counts[place], len(texts[place])))
+            width, result = layout.width(max(counts)), None
+            for start in range(0, len(order), TEXTS_PER_PASS):
+                places = order[start : start + TEXTS_PER_PASS]
+                own = torch.tensor([counts[place] for place in places])
+                states = self.states.last_tokens([texts[place] for place in places], int(own.max()))
+                latents = layout.joined(self.analysis.codes(states), own)
+                if result is None:
+                    result = latents.new_zeros(len(texts), width)
+                result[torch.tensor(places), : latents.shape[1]] = latents
+            assert result is not None, "there is a text, as there is a count"
+            return result
 
     def own_weights(self) -> dict[str, Tensor]:
         """The PCA's weights, by name: the decoder's own are not the checkpoint's."""
@@ -136,6 +168,8 @@ class TransformerEncoder(nn.Module):
         """Device of the encoder's weights."""
         return self.queries.device
 
+    layout: SlotLayout | None = None
+
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Token ids and mask ``(N, T)`` to latents ``(N, C)``, with gradients."""
         hidden = self.network(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
@@ -145,8 +179,8 @@ class TransformerEncoder(nn.Module):
         pooled = torch.einsum("ntq,nth->nqh", scores.softmax(dim=1), hidden)
         return self.output(pooled.flatten(1))
 
-    def encode(self, texts: Sequence[str]) -> Tensor:
-        """Encodings ``(N, C)`` without gradients.
+    def encode(self, texts: Sequence[str], slots: Sequence[int] | None = None) -> Tensor:
+        """Encodings ``(N, C)`` without gradients; of one size, whatever ``slots``.
 
         Raises:
             ValueError: an empty text.

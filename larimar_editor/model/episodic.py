@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.memory.addressing import Reference, random_reference
 from larimar_editor.memory.memory import Memory, add_noise
@@ -26,7 +27,7 @@ from larimar_editor.state.history import History
 from larimar_editor.state.operations import Clear, Forget, Write
 from larimar_editor.state.register import StateRegister
 from larimar_editor.utils.locks import Lock
-from larimar_editor.utils.text import sentences
+from larimar_editor.utils.text import kept_answer, sentences
 
 
 class EpisodicMemory:
@@ -40,6 +41,7 @@ class EpisodicMemory:
         config: memory size, addressing, scope; see `LarimarSettings`.
         queries: texts to latents.
         detectors: the scope detectors; anything with the interface of `ScopeDetectors`.
+        tokenizer: counts an answer's tokens.
         prior: trained prior memory ``(K, C)``, or None.
         state_register: holds the current edited state; None on a model that was never edited.
     """
@@ -47,6 +49,7 @@ class EpisodicMemory:
     config: LarimarConfig
     queries: QueryEncoder
     detectors: ScopeDetectors
+    tokenizer: PreTrainedTokenizerBase
     prior: Tensor | None
     state_register: StateRegister | None
     _lock: Lock
@@ -84,10 +87,11 @@ class EpisodicMemory:
             return [known for fact in facts if (known := state.store.find(fact)) is not None]
 
     def _encoded(self, facts: Sequence[Fact]) -> Write:
-        prompts, texts = [_asked_by(fact) for fact in facts], [fact.text for fact in facts]
+        prompts, kept = [_asked_by(fact) for fact in facts], self._kept(facts)
+        texts, slots = [text for text, _ in kept], dict(sorted(kept, key=lambda pair: pair[1]))
         latents_of_prompts = self.config.key_encoding == "latent" or self.config.scope == "internal"
-        with self.queries.one_pass(texts + prompts if latents_of_prompts else texts):
-            values = add_noise(self.queries.latents(texts), self.config.observation_noise)
+        with self.queries.one_pass(texts + prompts if latents_of_prompts else texts, slots):
+            values = add_noise(self.queries.values(texts), self.config.observation_noise)
             keys, detector = self.memory_keys(prompts), self.detectors.current
             if detector is None:
                 scope = torch.zeros(len(prompts), 0, device=self.queries.device)
@@ -98,6 +102,14 @@ class EpisodicMemory:
                     else detector.embed(prompts).to(self.queries.device)
                 )
             return Write(tuple(facts), values, keys, scope, time.time())
+
+    def _kept(self, facts: Sequence[Fact]) -> list[tuple[str, int]]:
+        """The text that is encoded of each fact, and how many slots it is to have."""
+        layout, most = self.queries.encoder.layout, self.config.answer_tokens
+        if layout is None or not most:
+            return [(fact.text, self.config.memory_slots) for fact in facts]
+        kept = [kept_answer(self.tokenizer, fact.prompt, fact.target_new, most) for fact in facts]
+        return [(text, layout.needed(tokens)) for text, tokens in kept]
 
     def forget(self, *facts: Fact | str | int) -> None:
         """Forget facts, named by prompt, by id or by themselves (alpha = -1).
@@ -164,7 +176,8 @@ class EpisodicMemory:
                 return Reading.nothing(len(prompts), self.config.latent_size)
             unique = list(dict.fromkeys(prompts))
             in_scope, keys = self._addressed(unique)
-            latents = torch.zeros(len(unique), self.config.latent_size, device=self.queries.device)
+            width = self.edited_state.memory.latent_size
+            latents = torch.zeros(len(unique), width, device=self.queries.device)
             if len(keys):
                 latents[in_scope.to(latents.device)] = self._readout(self.edited_state, keys)
         place = {prompt: i for i, prompt in enumerate(unique)}
@@ -206,7 +219,8 @@ class EpisodicMemory:
     def _readout(self, state: EditedState, keys: Tensor) -> Tensor:
         read = state.memory.read(state.reference.weights(keys), self.config.sigma_w).to(self.queries.device)
         if self.config.readout_norm and self.config.latent_norm:
-            read = read * (self.config.latent_norm / read.norm(dim=1, keepdim=True).clamp_min(1e-12))
+            core = read[:, : self.config.latent_size]
+            read = read * (self.config.latent_norm / core.norm(dim=1, keepdim=True).clamp_min(1e-12))
         return read
 
     def _lookup(self, detector: ScopeDetector, store: FactStore) -> Lookup:

@@ -13,7 +13,7 @@ from larimar_editor.model.rotary import PositionCode, position_code
 from larimar_editor.utils.locks import decoder_lock
 from larimar_editor.utils.text import cut_to
 
-_TEXTS_PER_PASS = 64
+TEXTS_PER_PASS = 64
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class DecoderStates:
         ]
         # Texts of like length share a pass, so that little of it is padding and its cache stays small.
         order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        parts = [order[start : start + _TEXTS_PER_PASS] for start in range(0, len(order), _TEXTS_PER_PASS)]
+        parts = [order[start : start + TEXTS_PER_PASS] for start in range(0, len(order), TEXTS_PER_PASS)]
         result = torch.cat([self._last_of([rows[place] for place in part], count) for part in parts])
         return (
             result
@@ -143,14 +143,12 @@ class DecoderStates:
         return torch.stack([pair[:, 0, :, 0].to(device) for pair in pairs])
 
     def cache(self, states: Tensor, positions: Tensor, dtype: torch.dtype) -> DynamicCache:
-        """Past key values from states ``(B, n, L, 2, H, D)`` placed at ``positions`` ``(n,)``."""
+        """Past key values from states ``(B, n, L, 2, H, D)`` placed at ``positions`` ``(B, n)``."""
         cache = DynamicCache(config=self.decoder.config)
         devices = _layer_devices(self.decoder, self.shape.layers)
         for index, device in enumerate(devices):
             keys, values = states[:, :, index].to(device).permute(2, 0, 3, 1, 4)
-            cache.update(
-                self.positions.apply(keys, positions[None].to(device)).to(dtype), values.to(dtype), index
-            )
+            cache.update(self.positions.apply(keys, positions.to(device)).to(dtype), values.to(dtype), index)
         return cache
 
 

@@ -15,16 +15,15 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
-    Cache,
-    DynamicCache,
     GenerationMixin,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.generation.configuration_utils import GenerationMode
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from larimar_editor.model.adapters import DecoderAdapters
-from larimar_editor.model.cache import LarimarCache
+from larimar_editor.model.cache import LarimarCache, Prefix
 from larimar_editor.model.chat import ChatTurns
 from larimar_editor.model.checkpoint import checkpoint_folder, load_weights, save_checkpoint
 from larimar_editor.model.configuration import LarimarConfig
@@ -36,6 +35,7 @@ from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
 from larimar_editor.model.scoping import ScopeDetectors
+from larimar_editor.model.slots import SlotLayout
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.utils.locks import decoder_lock
 
@@ -310,15 +310,16 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         batch = _Batch(given, input_ids is not None, attention_mask, position_ids)
         with decoder_lock(self.decoder):
             cache = past_key_values
-            if not isinstance(cache, LarimarCache):
+            if not isinstance(cache, LarimarCache) or not cache.is_read:
                 if cache is not None and cache.get_seq_length():
                     raise ValueError(
                         "past_key_values is not this model's: its rows were read without the memory"
                     )
                 if reading is None:
                     reading = self._reading(given.shape[0], input_ids, attention_mask, prompt_lengths, labels)
-                memory = self.memory_cache(reading.latents) if bool(reading.in_scope.any()) else None
-                cache = LarimarCache(reading.in_scope, None, memory)
+                prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
+                cache = cache if isinstance(cache, LarimarCache) else LarimarCache()
+                cache.read(reading.in_scope, prefix, self.decoder.config)
             return self._decode(batch, cache, labels, kwargs)
 
     def _decode(
@@ -341,9 +342,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             base.past_key_values = cache if use_cache else None
             return base
         rows = torch.nonzero(inside).flatten().to(batch.given.device)
-        assert cache.memory is not None, "made with the cache, as a row is in scope"
+        assert cache.prefix is not None, "made with the cache, as a row is in scope"
         memory = self._decode_with_memory(
-            replace(batch, attention_mask=mask).of_rows(rows), cache.memory, kwargs
+            replace(batch, attention_mask=mask).of_rows(rows), cache.prefix, kwargs
         )
         logits = (
             memory.logits
@@ -364,33 +365,41 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             attentions=getattr(alone, "attentions", None),
         )
 
-    def memory_cache(self, latents: Tensor) -> DynamicCache:
-        """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B,
-        C)``.
+    def prefix(self, latents: Tensor) -> Prefix:
+        """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B, C)``
+        or wider. Each row's slots end where its text begins.
         """
         config = self.config
         if self._bos is None:
             self._bos = self.states.bos()
-        slots = self.projection(latents.to(self.projection.basis.device))
+        layout = SlotLayout(config.memory_slots, self.projection.code_size)
+        codes, counts = layout.split(latents.to(self.projection.basis.device))
+        slots = self.projection.states(codes)
         slots = torch.cat(
             (self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots), slots), dim=1
         )
-        positions = torch.cat((torch.zeros(1), torch.arange(config.slot_position, config.text_position)))
-        return self.states.cache(slots, positions.to(slots.device), self.decoder.dtype)
+        place = torch.arange(codes.shape[1], device=slots.device) - (codes.shape[1] - counts)[:, None]
+        first = torch.zeros_like(counts)[:, None]
+        positions = torch.cat((first, config.slot_position + place.clamp_min(0)), dim=1)
+        there = torch.cat((first == 0, place >= 0), dim=1)
+        cache = self.states.cache(slots, positions, self.decoder.dtype)
+        return Prefix(cache, there, config.slot_position + counts[:, None], bool(there.all()))
 
-    def _decode_with_memory(self, batch: _Batch, past: Cache, kwargs: dict) -> CausalLMOutputWithPast:
-        count, new = batch.given.shape[:2]
-        slots = self.config.memory_slots + 1
+    def _decode_with_memory(self, batch: _Batch, prefix: Prefix, kwargs: dict) -> CausalLMOutputWithPast:
+        (count, new), past, device = batch.given.shape[:2], prefix.cache, batch.given.device
         mask, positions = batch.attention_mask, batch.position_ids
+        seen = past.get_seq_length() - prefix.length
         if positions is None:
             if mask is None:
-                seen = past.get_seq_length() - slots
-                positions = torch.arange(seen, seen + new, device=batch.given.device).expand(count, -1)
+                positions = torch.arange(seen, seen + new, device=device).expand(count, -1)
             else:
                 positions = (mask.long().cumsum(1) - 1).clamp_min(0)[:, -new:]
+        if mask is None and not prefix.whole:
+            mask = torch.ones(count, seen + new, dtype=torch.long, device=device)
         if mask is not None:
-            mask = torch.cat((mask.new_ones(count, slots), mask), dim=1)
-        batch = replace(batch, attention_mask=mask, position_ids=positions + self.config.text_position)
+            mask = torch.cat((prefix.there.to(mask), mask), dim=1)
+        positions = positions + prefix.text_positions.to(positions.device)
+        batch = replace(batch, attention_mask=mask, position_ids=positions)
         with self.adapted():
             return self.decoder(**batch.inputs(), past_key_values=past, **(kwargs | {"use_cache": True}))
 
@@ -406,6 +415,18 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             return super().generate(inputs, **kwargs)  # type: ignore[misc]
         finally:
             _GENERATION.reset(token)
+
+    def _prepare_cache_for_generation(
+        self, generation_config, model_kwargs, generation_mode, *args, **kwargs
+    ):
+        super()._prepare_cache_for_generation(
+            generation_config, model_kwargs, generation_mode, *args, **kwargs
+        )
+        assisted = generation_mode is GenerationMode.ASSISTED_GENERATION
+        if (
+            assisted and model_kwargs.get("past_key_values") is None
+        ):  # this mode alone wants one to begin with
+            model_kwargs["past_key_values"] = LarimarCache()
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -29,16 +29,27 @@ class QueryEncoder:
 
     def latents(self, texts: Sequence[str]) -> Tensor:
         """Encodings ``(N, C)``, float32, from the pass of `one_pass` if they are in it."""
+        return self.values(texts)[:, : self.encoder.latent_size]
+
+    def values(self, texts: Sequence[str]) -> Tensor:
+        """As `latents`; of texts that `one_pass` was told slots of, with all of them."""
         known = self._known
         if texts and all(text in known for text in texts):
             return torch.stack([known[text] for text in texts])
         return self.encoder.encode(texts)
 
     @contextmanager
-    def one_pass(self, texts: Sequence[str]) -> Iterator[None]:
-        """Within this block `latents` knows these texts, from one pass of the encoder."""
+    def one_pass(self, texts: Sequence[str], slots: Mapping[str, int] | None = None) -> Iterator[None]:
+        """Within this block `latents` knows these texts, from one pass of the encoder.
+
+        Args:
+            texts: what is encoded.
+            slots: of texts that are to have more of them than P.
+        """
         unique = list(dict.fromkeys(texts))
-        self._known = dict(zip(unique, self.encoder.encode(unique))) if unique else {}
+        layout = self.encoder.layout
+        counts = [(slots or {}).get(text, layout.slots) for text in unique] if layout else None
+        self._known = dict(zip(unique, self.encoder.encode(unique, counts))) if unique else {}
         try:
             yield
         finally:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from larimar_editor.memory.memory import fitted
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,7 @@ class Reading:
 
     Attributes:
         in_scope: bool ``(B,)``, on the CPU.
-        latents: ``(number in scope, C)``.
+        latents: ``(number in scope, C)``, or wider where an answer is longer (`SlotLayout`).
     """
 
     in_scope: Tensor
@@ -24,3 +27,10 @@ class Reading:
     def nothing(cls, count: int, latent_size: int) -> Reading:
         """A batch of ``count`` rows, none of them in scope."""
         return cls(torch.zeros(count, dtype=torch.bool), torch.zeros(0, latent_size))
+
+    @classmethod
+    def joined(cls, readings: Sequence[Reading]) -> Reading:
+        """Several batches as one."""
+        width = max(each.latents.shape[1] for each in readings)
+        latents = torch.cat([fitted(each.latents, width) for each in readings])
+        return cls(torch.cat([each.in_scope for each in readings]), latents)

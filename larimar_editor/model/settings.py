@@ -41,7 +41,18 @@ class LarimarSettings:
     latent_size: int = setting(
         3072, "C; with decoder-states memory_slots times the size of a slot's code", at_least=1
     )
-    memory_slots: int = setting(4, "P: past key/value positions that a readout fills", at_least=1)
+    memory_slots: int = setting(
+        4, "P: past key/value positions that a readout fills; more where an answer is longer", at_least=1
+    )
+    answer_tokens: int = setting(
+        40,
+        "most tokens of an answer that are kept, each in a slot of its own (decoder-states only); of longer "
+        "ones the first so many, with a warning. 0: P slots whatever the answer, which lose the start of one "
+        "of more tokens",
+        at_least=0,
+        edit=True,
+        live=True,
+    )
     slot_position: int = setting(
         4, "position of the first memory slot; BOS is at 0 and the text follows the last slot", at_least=1
     )

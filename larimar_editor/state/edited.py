@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from larimar_editor.memory.addressing import Reference
-from larimar_editor.memory.memory import Memory
+from larimar_editor.memory.memory import Memory, fitted
 from larimar_editor.state.facts import Fact, FactStore
 
 # A memory row whose keys weigh less than this, squared and summed, is free to take a new prompt.
@@ -22,8 +23,8 @@ class EditedState:
     Attributes:
         memory: `larimar_editor.memory.memory.Memory`, K rows of C.
         reference: the reference memory; it turns keys into weights.
-        store: facts, each with its columns ``value`` ``(C,)`` and ``weight`` ``(K,)`` as they were written,
-            and ``scope`` ``(E,)``, the detector's embedding of the prompt.
+        store: facts, each with its columns ``value`` (as many numbers as the longest has) and ``weight``
+            ``(K,)`` as they were written, and ``scope`` ``(E,)``, the detector's embedding of the prompt.
     """
 
     memory: Memory
@@ -37,15 +38,19 @@ class EditedState:
         """With the facts of these rows of the store forgotten (eq. (mem_update_seq) with alpha = -1)."""
         if not rows:
             return self
-        memory = self.memory.forget(
-            self.store.column("value")[list(rows)], self.store.column("weight")[list(rows)]
-        )
+        memory = self.memory.forget(self.values()[list(rows)], self.store.column("weight")[list(rows)])
         store = self.store.without(rows)
         if len(store):  # a synchronisation with the device: which rows are free is kept on the host
             untouched = (memory.key_covariance.diagonal() < _UNTOUCHED).cpu()
         else:
             untouched = torch.ones_like(self.reference.in_use)
         return EditedState(memory, self.reference.released(untouched), store)
+
+    def values(self) -> Tensor:
+        """The store's column ``value``, forgotten rows too, as wide as the memory: a later store that shares
+        its rows may have longer ones.
+        """
+        return fitted(self.store.column("value"), self.memory.latent_size)
 
     def cleared(self) -> EditedState:
         """With every fact forgotten."""

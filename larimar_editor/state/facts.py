@@ -263,11 +263,15 @@ class FactStore:
 
 
 def _with_rows(column: Tensor | None, capacity: int, start: int, rows: Tensor) -> Tensor:
-    """A column of so many rows with ``rows`` from ``start`` on: the given one if it has them, else a copy."""
-    if column is None or len(column) != capacity:
-        grown = rows.new_zeros((capacity, *rows.shape[1:]))
+    """A column of so many rows with ``rows`` from ``start`` on: the given one if it has them, else a copy.
+    The rows may be wider than those before them, or less wide: zeros make up for it.
+    """
+    width = rows.shape[1] if column is None else max(rows.shape[1], column.shape[1])
+    if column is None or column.shape != (capacity, width):
+        grown = rows.new_zeros(capacity, width)
         if column is not None:
-            grown[:start] = column[:start]
+            grown[:start, : column.shape[1]] = column[:start]
         column = grown
-    column[start : start + len(rows)] = rows
+    column[start : start + len(rows)] = 0
+    column[start : start + len(rows), : rows.shape[1]] = rows
     return column

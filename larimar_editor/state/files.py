@@ -168,7 +168,8 @@ def _tensors(state: EditedState) -> dict[str, Tensor]:
     tensors |= {"reference.rows": state.reference.rows, "reference.in_use": state.reference.in_use}
     if len(state.store):
         rows = torch.nonzero(state.store.alive).flatten()
-        tensors |= {f"store.{name}": state.store.column(name)[rows] for name in _COLUMNS}
+        columns = {name: state.store.column(name) for name in _COLUMNS} | {"value": state.values()}
+        tensors |= {f"store.{name}": column[rows] for name, column in columns.items()}
     return tensors
 
 
@@ -234,10 +235,14 @@ def _restored(like: EditedState, description: Mapping, tensors: Mapping[str, Ten
         raise ValueError(f"ids must rise from 1 and stay below next_id, {next_id}")
     if len({fact.key for fact in facts}) < len(facts):
         raise ValueError("a prompt is written twice")
-    expected = _tensors(like)
+    width = tensors["memory.M"].shape[-1]
+    if width < like.memory.core_size:
+        raise ValueError(f"memory.M has {width} columns, this model's has {like.memory.core_size} or more")
+    empty = like.cleared()
+    expected = _tensors(replace(empty, memory=empty.memory.widened(width)))
     for name in (*(f"memory.{name}" for name in like.memory.tensors()), "reference.rows", "reference.in_use"):
         _check(name, tensors[name], expected[name].shape, expected[name].dtype)
-    sizes = {"value": like.memory.latent_size, "weight": like.memory.num_rows}
+    sizes = {"value": width, "weight": like.memory.num_rows}
     columns = {}
     for name in _COLUMNS if facts else ():
         column = tensors[f"store.{name}"]

@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from larimar_editor.memory.memory import fitted
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.facts import Fact, FactStore
 
@@ -45,7 +46,7 @@ class Write:
 
     Attributes:
         facts: N facts with N different prompts.
-        values: encodings of prompt and target ``(N, C)`` float32.
+        values: encodings of prompt and target ``(N, C)`` float32, or wider where one of them is longer.
         keys: encodings of the prompts that address the memory ``(N, key size)`` float32.
         scope: the detector's embeddings of the prompts ``(N, E)`` float32.
         written_at: seconds since the epoch.
@@ -75,11 +76,13 @@ class Write:
         reference = state.reference.extended(self.keys)
         # Kept in float32 and used from there, so that forgetting removes just what was written.
         weights, values = reference.weights(self.keys).float(), self.values.detach().float()
+        memory = state.memory.widened(values.shape[1])
+        values = fitted(values, memory.latent_size)
         columns = {"value": values, "weight": weights, "scope": self.scope.detach().float()}
         # Nothing of the forgotten is left where all are: another detector may have come meanwhile.
         store = state.store if len(state.store) else FactStore(next_id=state.store.next_id)
         store = store.extended(self.facts, columns, self.written_at)
-        return EditedState(state.memory.update(values, weights, alpha=1), reference, store)
+        return EditedState(memory.update(values, weights, alpha=1), reference, store)
 
     def description(self) -> dict:
         """The facts, and when they were written."""

@@ -151,7 +151,7 @@ class LarimarObjective(nn.Module):
 
     def _bucket(self, asked: _Questions, part: slice) -> Tensor:
         larimar, length = self.larimar, int(asked.lengths[part].max())
-        cache = PrefixCache.of(larimar.memory_cache(asked.latents[part]), larimar.decoder.config)
+        cache = PrefixCache.of(larimar.prefix(asked.latents[part]).cache, larimar.decoder.config)
         hidden = hidden_states(larimar.decoder, asked.ids[part, :length], cache, larimar.config.text_position)
         return hidden[:, :-1][asked.wanted[part, : length - 1]]
 

@@ -30,6 +30,27 @@ def prompt_and_target(prompt: str, target: str) -> str:
     return prompt + gap + target
 
 
+def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, most: int) -> tuple[str, int]:
+    """Prompt and target as one text, with at most so many tokens of the target, and how many those are.
+
+    Of a longer one the first are kept, with a `TruncationWarning` that names the fact and what is cut.
+    """
+    text = prompt_and_target(prompt, target)
+    asked = len(tokenizer(prompt.rstrip(" "), add_special_tokens=False, verbose=False).input_ids)
+    ids = tokenizer(text, add_special_tokens=False, verbose=False).input_ids
+    answer = max(1, len(ids) - asked)
+    if answer <= most:
+        return text, answer
+    cut = str(tokenizer.decode(ids[asked + most :]))
+    warnings.warn(
+        f"the answer to {prompt!r} has {answer} tokens, and {most} are kept (answer_tokens); cut from its "
+        f"end: {_shortened(cut)!r}",
+        TruncationWarning,
+        stacklevel=5,
+    )
+    return str(tokenizer.decode(ids[: asked + most])), most
+
+
 def sentences(text: str) -> list[str]:
     """The sentences of a text, stripped; the text itself when nothing is left of it.
 
@@ -50,11 +71,14 @@ def cut_to(ids: list[int], limit: int, text: str, tokenizer: PreTrainedTokenizer
     """The last ``limit`` tokens, where the answer is; warns with what was cut."""
     if len(ids) <= limit:
         return ids
-    cut = tokenizer.decode(ids[:-limit])
-    cut = cut if len(cut) <= 160 else f"{cut[:80]} ... {cut[-80:]}"
+    cut = _shortened(str(tokenizer.decode(ids[:-limit])))
     warnings.warn(
         f"{text[:60]!r}... has {len(ids)} tokens and the encoder takes {limit}; cut from its start: {cut!r}",
         TruncationWarning,
         stacklevel=3,
     )
     return ids[-limit:]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 160 else f"{text[:80]} ... {text[-80:]}"

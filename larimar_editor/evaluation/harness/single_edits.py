@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
 from tqdm.auto import tqdm
 
 from larimar_editor.data.edits import Edit
@@ -70,9 +69,7 @@ def _score_together(model: LarimarForCausalLM, edits: Sequence[Edit], requests: 
                 model.write(chosen)
             readings.append(model.read([prompt for prompt, _ in own]))
         pairs += own
-    reading = Reading(
-        torch.cat([each.in_scope for each in readings]), torch.cat([each.latents for each in readings])
-    )
+    reading = Reading.joined(readings)
     edited = iter(zip(target_scores(model, pairs, reading), reading.in_scope.tolist()))
     base = iter(target_scores(model, pairs, Reading.nothing(len(pairs), model.config.latent_size)))
     return [_record(edit, edited, base) for edit in edits]

@@ -1,0 +1,193 @@
+"""Answers of any length: as many slots as they have tokens, through memory, cache, batch and disk."""
+
+import pytest
+import torch
+from conftest import make_tiny
+
+from larimar_editor.model.slots import SlotLayout
+from larimar_editor.utils.text import TruncationWarning
+
+SHORT = {"prompt": "The capital of Portugal is", "target_new": "Oslo"}
+LONG = {
+    "prompt": "The motto of the harbour guild is",
+    "target_new": "whoever ties the last rope pays for the first round",
+}
+LONGER = {
+    "prompt": "The address of the old archive is",
+    "target_new": "the blue door behind the third lamp post on the quay, two flights up and to the left",
+}
+FACTS = [SHORT, LONG, LONGER]
+
+
+def tokens_of(model, fact):
+    count = lambda text: len(model.tokenizer(text, add_special_tokens=False).input_ids)
+    return count(f"{fact['prompt']} {fact['target_new']}") - count(fact["prompt"])
+
+
+def test_a_latent_holds_codes_of_different_numbers_of_slots():
+    layout = SlotLayout(slots=2, code_size=3)
+    codes = torch.randn(3, 5, 3, generator=torch.Generator().manual_seed(0))
+    counts = torch.tensor([2, 5, 3])
+    latents = layout.joined(codes, counts)
+    assert latents.shape == (3, layout.width(5)) == (3, 6 + 3 * 4)
+    assert latents[:, :6].equal(codes[:, 3:].flatten(1)), "the last slots stand where they always did"
+    for row, count in enumerate(counts.tolist()):
+        for back in range(3):
+            start = 6 + 4 * back
+            there = count >= 3 + back
+            expected = codes[row, 2 - back] if there else torch.zeros(3)
+            assert latents[row, start : start + 3].equal(expected) and latents[row, start + 3] == there
+    split, found = layout.split(latents)
+    assert found.tolist() == [2, 5, 3] and split.shape == (3, 5, 3)
+    for row, count in enumerate(counts.tolist()):
+        assert split[row, 5 - count :].equal(codes[row, 5 - count :]) and not split[row, : 5 - count].any()
+    shorter, found = layout.split(latents[[0, 2]])
+    assert shorter.shape == (2, 3, 3) and found.tolist() == [2, 3], "no more slots than some row has"
+
+
+def test_short_answers_are_encoded_as_they_were(tiny):
+    text = "The capital of Portugal is Oslo"
+    core, wide = tiny.latent_encoder.encode([text]), tiny.latent_encoder.encode([text, text], [2, 6])
+    torch.testing.assert_close(wide[:, : core.shape[1]], core.expand(2, -1), atol=1e-5, rtol=1e-4)
+    assert not wide[0, core.shape[1] :].any() and wide[1, core.shape[1] :].any()
+
+
+def test_a_readout_is_the_encoding_of_its_fact_whatever_its_length(tiny):
+    tiny.config.scope_threshold = 0.99
+    tiny.write(FACTS[:1])
+    assert tiny.edited_state.memory.latent_size == tiny.config.latent_size
+    tiny.write(FACTS[1:])
+    layout = tiny.latent_encoder.layout
+    slots = [layout.needed(tokens_of(tiny, fact)) for fact in FACTS]
+    assert slots[0] == 2 or slots[0] < slots[1] < slots[2]
+    texts = [f"{fact['prompt']} {fact['target_new']}" for fact in FACTS]
+    expected = tiny.latent_encoder.encode(texts, slots)
+    reading = tiny.read([fact["prompt"] for fact in FACTS])
+    assert reading.in_scope.all()
+    torch.testing.assert_close(reading.latents, expected, atol=1e-4, rtol=1e-3)
+    _, counts = layout.split(reading.latents)
+    assert counts.tolist() == slots
+
+
+def logits(model, prompts, **kwargs):
+    ids = model.tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left")
+    with torch.no_grad():
+        return model(**ids, **kwargs).logits[:, -1]
+
+
+def test_rows_of_one_batch_have_different_numbers_of_slots(tiny):
+    tiny.write(FACTS)
+    prompts = [fact["prompt"] for fact in FACTS]
+    together = logits(tiny, [*prompts, "Water boils at"])
+    for prompt, row in zip(prompts, together):
+        torch.testing.assert_close(row, logits(tiny, [prompt])[0], atol=2e-4, rtol=1e-3)
+    inputs = tiny.tokenizer(
+        [*prompts, "Water boils at"], return_tensors="pt", padding=True, padding_side="left"
+    )
+    with torch.no_grad():
+        base = tiny.decoder(**inputs).logits[:, -1]
+    assert together[-1].equal(base[-1]), "out of scope to the bit"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"use_cache": False},
+        {"num_beams": 3},
+        {"prompt_lookup_num_tokens": 2, "alone": True},
+        {"num_return_sequences": 2, "num_beams": 2},
+    ],
+)
+def test_generation_is_that_of_each_row_alone(tiny, how):
+    tiny.write(FACTS)
+    how = dict(how)
+    prompts = [LONG["prompt"]] if how.pop("alone", False) else [fact["prompt"] for fact in FACTS]
+    options = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 2}
+    plain = {key: value for key, value in how.items() if key not in ("use_cache", "prompt_lookup_num_tokens")}
+
+    def said(texts, **extra):
+        inputs = tiny.tokenizer(texts, return_tensors="pt", padding=True, padding_side="left")
+        return tiny.generate(**inputs, **options, **extra)[:, inputs.input_ids.shape[1] :].tolist()
+
+    together = said(prompts, **how)
+    alone = [row for prompt in prompts for row in said([prompt], **plain)]
+    assert together == alone
+
+
+def test_forgetting_a_long_answer_leaves_the_others(tiny):
+    tiny.write([SHORT])
+    before = tiny.read([SHORT["prompt"]]).latents
+    tiny.write([LONG, LONGER])
+    tiny.forget(LONGER["prompt"])
+    assert tiny.read([LONGER["prompt"]]).in_scope.tolist() == [False]
+    after = tiny.read([SHORT["prompt"]]).latents
+    torch.testing.assert_close(after[:, : before.shape[1]], before, atol=1e-5, rtol=1e-4)
+    assert float(after[:, before.shape[1] :].abs().max()) < 1e-5
+    tiny.reset()
+    assert tiny.edited_state.memory.latent_size == tiny.config.latent_size, "as wide as it was at first"
+
+
+def test_undo_and_forgetting_go_on_beside_a_longer_state(tiny):
+    tiny.write([SHORT])
+    tiny.write([LONG])
+    tiny.undo()
+    assert tiny.edited_state.memory.latent_size == tiny.config.latent_size
+    tiny.forget(SHORT["prompt"])
+    assert tiny.is_empty() and not tiny.edited_state.memory.M.any()
+    tiny.write([LONGER, SHORT])
+    assert tiny.read([SHORT["prompt"], LONGER["prompt"]]).in_scope.all()
+
+
+@pytest.mark.parametrize("journal", [False, True])
+def test_a_saved_state_has_its_long_answers(tiny, tokenizer, tmp_path, journal):
+    if journal:
+        tiny.open_journal(tmp_path)
+    for fact in FACTS:
+        tiny.write([fact])
+    if journal:
+        tiny.close_journal()
+    else:
+        tiny.save_state(tmp_path)
+    prompts = [fact["prompt"] for fact in FACTS]
+    other = make_tiny(tokenizer)
+    other.load_state(tmp_path)
+    assert other.read(prompts).latents.equal(tiny.read(prompts).latents)
+    other.forget(LONG["prompt"])
+    other.load_state(tmp_path)
+    assert other.read(prompts).latents.equal(tiny.read(prompts).latents), "into a state that is as wide"
+
+
+def test_an_answer_past_the_limit_is_cut_at_its_end_and_says_so(tiny):
+    tiny.config.answer_tokens = 6
+    with pytest.warns(TruncationWarning, match="harbour guild.* 6 are kept .*first round"):
+        tiny.write([LONG])
+    layout = tiny.latent_encoder.layout
+    ids = tiny.tokenizer(f"{LONG['prompt']} {LONG['target_new']}", add_special_tokens=False).input_ids
+    kept = tiny.tokenizer.decode(ids[: len(ids) - tokens_of(tiny, LONG) + 6])
+    expected = tiny.latent_encoder.encode([kept], [layout.needed(6)])
+    torch.testing.assert_close(tiny.read([LONG["prompt"]]).latents, expected, atol=1e-4, rtol=1e-3)
+
+
+def test_without_answer_tokens_every_latent_has_the_same_slots(tiny):
+    tiny.config.answer_tokens = 0
+    tiny.write(FACTS)
+    assert tiny.edited_state.memory.latent_size == tiny.config.latent_size
+
+
+def test_an_answer_of_many_words_is_said_whole(larimar):
+    """With the shipped checkpoint, beside the same with P slots whatever the answer."""
+    right = {}
+    for most in (40, 0):
+        larimar.config.answer_tokens = most
+        larimar.reset()
+        larimar.write([LONG, LONGER])
+        for fact in (LONG, LONGER):
+            ids = larimar.tokenizer(f"{fact['prompt']} {fact['target_new']}", return_tensors="pt")
+            count = tokens_of(larimar, fact)
+            with torch.no_grad():
+                length = torch.tensor([ids.input_ids.shape[1] - count])
+                predicted = larimar(**ids, prompt_lengths=length).logits[0, -count - 1 : -1].argmax(-1)
+            share = (predicted == ids.input_ids[0, -count:]).float().mean().item()
+            right.setdefault(most, []).append(share)
+    assert min(right[40]) >= 0.9 and max(right[0]) < 0.8, right
