@@ -28,7 +28,7 @@ setup(
     package_dir={"larimar_editor.hparams_files": "hparams"},
     package_data={
         "larimar_editor": ["checkpoints/*/*", "evaluation/tables/*.yaml"],
-        "larimar_editor.data": ["*.json", "*.txt", "*.yaml", "*.md"],
+        "larimar_editor.data": ["*.json", "*.txt", "*.yaml", "*.md", "answers/*.txt"],
         "larimar_editor.data.questions": ["*.json", "*.yaml", "*/*.yaml", "*/*.json"],
         "larimar_editor.hparams_files": ["*/*.yaml"],
     },

@@ -176,6 +176,42 @@ def questions(
 
 
 @app.command()
+def answers(
+    asked: Annotated[Path, typer.Argument(help="JSON lines made by `larimar-editor data questions`.")],
+    count: Annotated[int, typer.Option(help="Facts to make, at most.", min=1)] = 20_000,
+    out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("answers.jsonl"),
+    model: DecoderOption = DECODER,
+    tokens: Annotated[int, typer.Option(help="Of what the decoder says after an answer.", min=1)] = 18,
+    top_p: Annotated[float, typer.Option(min=0.01, max=1)] = 0.9,
+    batch_size: Annotated[int, typer.Option(help="Texts sampled at once.", min=1)] = 64,
+    dtype: DtypeOption = "auto",
+    device: DeviceOption = "cpu",
+    seed: Annotated[int, typer.Option()] = 0,
+) -> None:
+    """Make facts that a decoder is trained on: prompts and their rewordings, answers of one to some thirty
+    tokens drawn at random, and what the decoder itself says after each.
+    """
+    from itertools import islice
+
+    from larimar_editor.data.answers import Answers, answered_facts
+    from larimar_editor.model.loading import load_decoder
+    from larimar_editor.training import corpus
+
+    decoder, tokenizer = load_decoder(model, dtype, device)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with asked.open(encoding="utf-8") as lines, out.open("w", encoding="utf-8") as file:
+        facts = islice(answered_facts(map(json.loads, lines), Answers(), seed), count)
+        made = corpus.continued_facts(
+            decoder, tokenizer, facts, batch_size=batch_size, tokens=tokens, top_p=top_p, seed=seed
+        )
+        written = 0
+        for fact in tqdm(made, total=count, unit="fact"):
+            file.write(json.dumps(fact, ensure_ascii=False) + "\n")
+            written += 1
+    typer.echo(json.dumps({"out": str(out), "facts": written}))
+
+
+@app.command()
 def simplequestions(
     file: Annotated[Path, typer.Argument(help="train.txt or valid.txt of SimpleQuestions on Wikidata.")],
     out: Annotated[Path, typer.Option(help="JSON to write.")] = Path("simplequestions.json"),

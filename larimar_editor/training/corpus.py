@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from larimar_editor.utils.text import sentences
+from larimar_editor.utils.text import prompt_and_target, sentences
 
 
 @dataclass
@@ -143,6 +144,31 @@ def sampled_texts(
                     yield sentence
                     if len(seen) == count:
                         return
+
+
+@torch.no_grad()
+def continued_facts(
+    decoder: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    facts: Iterable[Mapping],
+    *,
+    batch_size: int = 64,
+    tokens: int = 18,
+    top_p: float = 0.9,
+    seed: int = 0,
+) -> Iterator[dict]:
+    """Facts with their ``continuation``: what the decoder, without a memory, says after prompt and answer."""
+    options = {"do_sample": True, "top_p": top_p, "top_k": 0, "pad_token_id": tokenizer.eos_token_id}
+    options |= {"max_new_tokens": tokens, "min_new_tokens": tokens}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        left = iter(facts)
+        while part := list(islice(left, batch_size)):
+            said = [f"{prompt_and_target(fact['prompt'], fact['target_new'])}." for fact in part]
+            inputs = tokenizer(said, return_tensors="pt", padding=True, padding_side="left")
+            made = decoder.generate(**inputs.to(decoder.device), **options)  # type: ignore[operator]
+            texts = tokenizer.batch_decode(made[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+            yield from ({**fact, "continuation": text} for fact, text in zip(part, texts))
 
 
 def _first_sentence(

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache, PreTrainedModel
 
+from larimar_editor.model.cache import Prefix
 from larimar_editor.model.key_values import body, cached
 
 
@@ -36,17 +37,18 @@ class PrefixCache(DynamicCache):
         return prefix
 
 
-def hidden_states(
-    decoder: PreTrainedModel, ids: Tensor, cache: PrefixCache | None = None, first_position: int = 0
-) -> Tensor:
-    """Last hidden states ``(R, T, hidden)`` of right-padded ``ids`` ``(R, T)``; no mask is needed, padding
-    comes last.
+def hidden_states(decoder: PreTrainedModel, ids: Tensor, prefix: Prefix | None = None) -> Tensor:
+    """Last hidden states ``(R, T, hidden)`` of right-padded ``ids`` ``(R, T)``; no mask is needed but for
+    slots that some rows lack, padding comes last.
     """
-    positions = torch.arange(first_position, first_position + ids.shape[1], device=ids.device)[None]
-    options = {} if cache is None else {"past_key_values": cache}
-    return body(decoder)(
-        input_ids=ids, position_ids=positions, use_cache=cache is not None, **options
-    ).last_hidden_state
+    positions = torch.arange(ids.shape[1], device=ids.device)[None]
+    if prefix is None:
+        return body(decoder)(input_ids=ids, position_ids=positions, use_cache=False).last_hidden_state
+    options: dict = {"past_key_values": PrefixCache.of(prefix.cache, decoder.config)}
+    if not prefix.whole:
+        options["attention_mask"] = torch.cat((prefix.there.to(ids), torch.ones_like(ids)), dim=1)
+    positions = positions + prefix.text_positions
+    return body(decoder)(input_ids=ids, position_ids=positions, use_cache=True, **options).last_hidden_state
 
 
 def logits_of(decoder: PreTrainedModel, hidden: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ def read_episodes(
     algorithm 1).
 
     Args:
-        Z: encodings ``(N, C)``.
+        Z: encodings ``(N, C)``, or wider where an answer is longer: its first C numbers address.
         prior_inverse: ``M_0^+`` of the prior memory, ``(C, K)``.
         sigma_w: standard deviation of the reading weights, a scalar tensor, > 0 or 0.
         length: encodings per episode, at least 1; the last episode may be shorter.
@@ -54,7 +54,7 @@ def read_episodes(
         noisy = z + observation_noise * torch.randn(
             z.shape, generator=generator, device=z.device, dtype=z.dtype
         )
-        W0 = noisy @ prior_inverse
+        W0 = noisy[:, : len(prior_inverse)] @ prior_inverse
         M = pseudoinverse(W0) @ noisy
         # With fewer encodings than rows M has not full rank, and M^+ = (W_0^+ Z)^+ is Z^+ W_0.
         W = z @ (pseudoinverse(noisy) @ W0 if len(z) < M.shape[0] else pseudoinverse(M))

@@ -38,9 +38,13 @@ class Latents:
             )
 
     def __call__(self, rows: Rows) -> Tensor:
-        """``(N, C)`` float32, on the encoder's device."""
-        if self.values is None:
-            return self.encoder.encode(rows.texts).clone()
+        """``(N, C)`` float32, on the encoder's device, or wider where a text has more slots than P; such rows
+        are not kept.
+        """
+        layout = self.encoder.layout
+        longer = layout is not None and max(rows.slots) > layout.slots
+        if self.values is None or longer:
+            return self.encoder.encode(rows.texts, rows.slots).clone()
         numbers = np.array(rows.records)
         known = np.array([number >= 0 and self.known[number] for number in numbers])
         Z = torch.empty(len(numbers), self.encoder.latent_size, device=self.encoder.device)

@@ -135,7 +135,9 @@ def prepare(
     larimar = start(settings, decoder.to(accelerator.device), tokenizer)
     records, text = open_sources(settings.sources, settings.seed)
     stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
-    maker = RowMaker(tokenizer, settings.rows, text)
+    layout, most = larimar.latent_encoder.layout, larimar.config.answer_tokens
+    needed = layout.needed if layout and most else lambda tokens: larimar.config.memory_slots
+    maker = RowMaker(tokenizer, settings.rows, text, needed, most or settings.rows.max_length)
     if accelerator.device.type == "cpu":
         decoder.set_attn_implementation(
             "eager"

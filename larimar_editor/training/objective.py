@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from larimar_editor.model.larimar import LarimarForCausalLM
-from larimar_editor.training.decoding import PrefixCache, checkpointed_layers, hidden_states, logits_of
+from larimar_editor.training.decoding import checkpointed_layers, hidden_states, logits_of
 from larimar_editor.training.episodes import pseudoinverse, read_episodes, reading_kl
 from larimar_editor.training.fused_lora import fused_lora
 from larimar_editor.training.rows import Rows
@@ -43,7 +43,8 @@ class LarimarObjective(nn.Module):
     Args:
         larimar: the model.
         objective: strengths of the terms.
-        latents: encodings ``(N, C)`` of texts; called without gradients unless the encoder is trained.
+        latents: encodings ``(N, C)`` of texts, or wider; called without gradients unless the encoder is
+            trained.
         checkpointing: recompute layers in the backward pass.
         bucket_tokens: tokens of one decoder pass, padding counted; rows of like length go together. 0: all
             rows in one pass.
@@ -151,8 +152,7 @@ class LarimarObjective(nn.Module):
 
     def _bucket(self, asked: _Questions, part: slice) -> Tensor:
         larimar, length = self.larimar, int(asked.lengths[part].max())
-        cache = PrefixCache.of(larimar.prefix(asked.latents[part]).cache, larimar.decoder.config)
-        hidden = hidden_states(larimar.decoder, asked.ids[part, :length], cache, larimar.config.text_position)
+        hidden = hidden_states(larimar.decoder, asked.ids[part, :length], larimar.prefix(asked.latents[part]))
         return hidden[:, :-1][asked.wanted[part, : length - 1]]
 
     def _divergence(self, flat: _Predictions, asked: _Questions) -> Tensor:

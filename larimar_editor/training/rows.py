@@ -9,15 +9,16 @@ interrupted goes on as if it had not been.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from larimar_editor.training.chats import answered, drawn_chat
 from larimar_editor.utils.settings import check, setting
-from larimar_editor.utils.text import prompt_and_target
+from larimar_editor.utils.text import kept_answer, prompt_and_target
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,19 @@ class RowSettings:
         0.3, "how often sentences about something else stand before a prompt", at_least=0, at_most=1
     )
     stop_weight: float = setting(0.5, "weight of the full stop after an answer", at_least=0, at_most=1)
+    continuation_weight: float = setting(
+        0.4,
+        "weight of each token of what the base model says after an answer, where a fact has its "
+        "`continuation` (`larimar-editor data answers`)",
+        at_least=0,
+        at_most=1,
+    )
+    chat_share: float = setting(
+        0.0,
+        "how often a prompt is asked as a user's turn of a chat, which ends with the assistant's answer",
+        at_least=0,
+        at_most=1,
+    )
     other_share: float = setting(
         0.3,
         "rows per memory text that ask about something else, where the memory should make no difference",
@@ -71,6 +85,7 @@ class Rows:
     Attributes:
         texts: what is written to memory, episode after episode.
         records: number of each text's record.
+        slots: how many each text is to have.
         memory: int ``(R,)``, which text a row is about.
         ids: int ``(R, T)``, right-padded.
         weights: float ``(R, T)``; 0 where a token is not to be predicted.
@@ -80,6 +95,7 @@ class Rows:
 
     texts: list[str]
     records: list[int]
+    slots: list[int]
     memory: Tensor
     ids: Tensor
     weights: Tensor
@@ -89,7 +105,11 @@ class Rows:
     def to(self, device: torch.device) -> Rows:
         """The same rows with their tensors on ``device``."""
         moved = {name: getattr(self, name).to(device) for name in ("memory", "ids", "weights", "other")}
-        return Rows(self.texts, self.records, decoded=self.decoded, **moved)
+        return Rows(self.texts, self.records, self.slots, decoded=self.decoded, **moved)
+
+
+def _one(tokens: int) -> int:
+    return 1
 
 
 @dataclass
@@ -100,11 +120,15 @@ class RowMaker:
         tokenizer: the decoder's.
         settings: `RowSettings`.
         preambles: sentences that may stand before a prompt.
+        needed: slots of a text whose answer has so many tokens; of a text without one, 0.
+        answer_tokens: most tokens of an answer.
     """
 
     tokenizer: PreTrainedTokenizerBase
     settings: RowSettings = field(default_factory=RowSettings)
     preambles: Sequence[str] = ()
+    needed: Callable[[int], int] = _one
+    answer_tokens: int = 40
 
     def make(self, records: Sequence[tuple[int, Mapping]], rng: random.Random) -> Rows:
         """Rows of numbered records.
@@ -114,18 +138,23 @@ class RowMaker:
         """
         if not records:
             raise ValueError("a step needs at least one record")
-        texts, rows = [], []
+        texts, slots, rows = [], [], []
         for memory, (number, record) in enumerate(records):
             if "text" in record:
                 texts.append(record["text"])
+                slots.append(self.needed(0))
                 rows.append(self._text_row(memory, record["text"], rng))
             elif "prompt" in record:
-                texts.append(prompt_and_target(record["prompt"], record["target_new"]))
+                text, tokens = kept_answer(
+                    self.tokenizer, record["prompt"], record["target_new"], self.answer_tokens
+                )
+                texts.append(text)
+                slots.append(self.needed(tokens))
                 rows += self._fact_rows(memory, record, rng)
             else:
                 raise ValueError(f"record {number} is neither a text nor a fact: it has {sorted(record)}")
         rows += self._other_rows([record for _, record in records], rng)
-        return self._collate(texts, [number for number, _ in records], rows)
+        return self._collate(texts, [number for number, _ in records], slots, rows)
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False).input_ids
@@ -146,12 +175,38 @@ class RowMaker:
         if not asked or rng.random() < self.settings.same_wording:
             asked[:1] = [record["prompt"]]
         return [
-            self._answer_row(memory, prompt, record["target_new"], rng, self.settings.stop_weight)
+            self._chat_row(memory, prompt, record, rng)
+            or self._answer_row(
+                memory,
+                prompt,
+                record["target_new"],
+                rng,
+                self.settings.stop_weight,
+                continuation=record.get("continuation", ""),
+            )
             for prompt in asked
         ]
 
+    def _chat_row(self, memory: int, prompt: str, record: Mapping, rng: random.Random) -> Row | None:
+        if not self.settings.chat_share or rng.random() >= self.settings.chat_share:
+            return None
+        turns = drawn_chat(prompt, self.preambles, rng)
+        found = answered(self.tokenizer, turns, record["target_new"])
+        if found is None:
+            return None
+        (tokens, asked), limit = found, self.settings.max_length
+        weights = [0.0] * asked + [1.0] * (len(tokens) - asked)
+        return Row(memory, tokens[-limit:], weights[-limit:])
+
     def _answer_row(
-        self, memory: int, prompt: str, answer: str, rng: random.Random, stop: float, other: bool = False
+        self,
+        memory: int,
+        prompt: str,
+        answer: str,
+        rng: random.Random,
+        stop: float,
+        other: bool = False,
+        continuation: str = "",
     ) -> Row:
         prompt = self._with_preamble(prompt, rng)
         asked, tokens = len(self._ids(prompt.rstrip(" "))), self._ids(prompt_and_target(prompt, answer))
@@ -159,7 +214,12 @@ class RowMaker:
         if stop and not other:
             tokens, weights = tokens + self._ids("."), weights + [stop]
         limit = self.settings.max_length
-        return Row(memory, tokens[-limit:], weights[-limit:], other)
+        tokens, weights = tokens[-limit:], weights[-limit:]
+        if continuation and not other:
+            more = self._ids(continuation)[: limit - len(tokens)]
+            tokens = tokens + more
+            weights = weights + [self.settings.continuation_weight] * len(more)
+        return Row(memory, tokens, weights, other)
 
     def _with_preamble(self, prompt: str, rng: random.Random) -> str:
         if not self.preambles or rng.random() >= self.settings.preamble_share:
@@ -193,7 +253,7 @@ class RowMaker:
                 )
         return rows
 
-    def _collate(self, texts: list[str], records: list[int], rows: list[Row]) -> Rows:
+    def _collate(self, texts: list[str], records: list[int], slots: list[int], rows: list[Row]) -> Rows:
         longest = max(len(row.tokens) for row in rows)
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         weights = torch.zeros(len(rows), longest)
@@ -203,6 +263,7 @@ class RowMaker:
         return Rows(
             texts,
             records,
+            slots,
             memory=torch.tensor([row.memory for row in rows]),
             ids=ids,
             weights=weights,

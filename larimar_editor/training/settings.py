@@ -110,13 +110,13 @@ class TrainingSettings:
 
     decoder: str = setting(help="Hugging Face name, folder or embedded model")
     sources: tuple[Source, ...] = setting(help="where the records come from; see below")
-    start: Literal["closed-form", "noise", "regression"] = setting(
+    start: Literal["closed-form", "noise", "regression", "trained"] = setting(
         "closed-form",
         "closed-form: a checkpoint of `larimar-editor fit`; noise: the paper; regression: a transformer "
         "encoder is first "
-        "regressed onto the closed form's latents",
+        "regressed onto the closed form's latents; trained: any checkpoint, trained on from where it is",
     )
-    checkpoint: str | None = setting(None, "the closed form, for the starts that need one")
+    checkpoint: str | None = setting(None, "what is started from, but for noise")
     model: Mapping[str, Any] = setting(
         help="settings of the checkpoint that differ from the start's", factory=dict
     )

@@ -29,7 +29,11 @@ def start(
     """
     if settings.start != "noise" and not settings.checkpoint:
         raise ValueError(
-            f"start: {settings.start} needs `checkpoint`, a folder that `larimar-editor fit` wrote"
+            f"start: {settings.start} needs `checkpoint`, a folder, such as `larimar-editor fit` writes"
+        )
+    if settings.start == "trained":
+        return LarimarForCausalLM.from_pretrained(
+            str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer, **settings.model
         )
     with torch.random.fork_rng():  # adapters and new encoder layers are drawn
         torch.manual_seed(settings.seed)

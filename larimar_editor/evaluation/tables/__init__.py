@@ -15,6 +15,7 @@ NAMES = (
     "ablation",
     "scope",
     "subjects",
+    "lengths",
     "realworld",
     "fluency",
     "sequential",

@@ -1,0 +1,69 @@
+"""Answers of one to some thirty tokens, for facts that a decoder is trained on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from larimar_editor.data.questions.facts import QuestionNames
+from larimar_editor.data.questions.kinds import ANY_TARGET, falls_in
+
+ANSWERS = Path(__file__).parent / "answers"
+_HELD_OUT = 8  # one answer in so many
+# Words of an answer, at most, and how often one of so many is drawn.
+_LENGTHS = {1: 0.34, 3: 0.28, 7: 0.18, 13: 0.12, 99: 0.08}
+
+
+class Answers:
+    """What ships, by length: short ones are as frequent as they are in use, long ones frequent enough to be
+    learned.
+
+    Args:
+        texts: answers; of those that ship (the lists of names, and `ANSWERS`) the part when None.
+        held_out: take the eighth that nothing is trained on, by the text alone, in place of the rest.
+    """
+
+    def __init__(self, texts: Iterable[str] | None = None, held_out: bool = False):
+        if texts is None:
+            texts = [text for text in read_answers() if falls_in(text, _HELD_OUT) == held_out]
+        self.texts = sorted({text.strip() for text in texts if text.strip()})
+        if not self.texts:
+            raise ValueError("there are no answers to draw from")
+
+    @cached_property
+    def _by_length(self) -> dict[int, list[str]]:
+        groups: dict[int, list[str]] = {}
+        for text in self.texts:
+            groups.setdefault(next(most for most in _LENGTHS if len(text.split()) <= most), []).append(text)
+        return groups
+
+    def draw(self, rng: random.Random) -> str:
+        """An answer, its length drawn first."""
+        lengths = list(self._by_length)
+        chosen = rng.choices(lengths, [_LENGTHS[most] for most in lengths])[0]
+        return rng.choice(self._by_length[chosen])
+
+
+def read_answers(folder: Path = ANSWERS) -> list[str]:
+    """The lines of every text file of a folder, and the answers of `QuestionNames`."""
+    lines = [line for path in sorted(folder.glob("*.txt")) for line in path.read_text("utf-8").splitlines()]
+    return lines + QuestionNames.read().targets[ANY_TARGET]
+
+
+def answered_facts(asked: Iterable[Mapping], answers: Answers, seed: int = 0) -> Iterator[dict]:
+    """Facts for a decoder out of those for the scope detector (`larimar-editor data questions`): what asks
+    the same, what asks about something else, and an answer that nobody can guess.
+    """
+    rng = random.Random(seed)
+    for fact in asked:
+        rewordings: Sequence[str] = [*fact["rephrase_prompt"], *fact.get("alias_prompt", ())]
+        if rewordings:
+            yield {
+                "subject": fact["subject"],
+                "prompt": fact["prompt"],
+                "target_new": answers.draw(rng),
+                "rephrase_prompt": list(dict.fromkeys(rewordings)),
+                "locality_prompt": [*fact.get("locality_prompt", ()), *fact.get("other_prompt", ())],
+            }
