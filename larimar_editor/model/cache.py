@@ -9,6 +9,8 @@ from torch import Tensor
 from transformers import DynamicCache, PretrainedConfig
 from transformers.cache_utils import Cache
 
+from larimar_editor.model.after_answer import AnswersSaid
+
 
 @dataclass(frozen=True)
 class Prefix:
@@ -48,7 +50,8 @@ class LarimarCache(Cache):
     Args:
         in_scope: bool ``(B,)``, on the CPU; None before anything is read (`read`).
         base: cache of all B rows, or None when every row is in scope.
-        prefix: of the rows in scope, or None when there is none.
+        prefix: of the rows in scope, or None when there is none, or every row has said its answer.
+        said: which rows have; None where the memory stays.
         mask: attention mask over the text so far ``(B, T)``, or None when nothing is masked.
         length: T.
     """
@@ -60,6 +63,7 @@ class LarimarCache(Cache):
         self.base, self.prefix = base, prefix
         self._in_scope = in_scope
         self._records = False
+        self.said: AnswersSaid | None = None
         self.mask: Tensor | None = None
         self.length = 0
 
@@ -74,9 +78,20 @@ class LarimarCache(Cache):
         assert self._in_scope is not None, "read first"
         return self._in_scope
 
-    def read(self, in_scope: Tensor, prefix: Prefix | None, config: PretrainedConfig) -> None:
+    @property
+    def base_length(self) -> int:
+        """Text tokens in the cache of the base model."""
+        return 0 if self.base is None else self.base.get_seq_length()
+
+    def read(
+        self,
+        in_scope: Tensor,
+        prefix: Prefix | None,
+        said: AnswersSaid | None,
+        config: PretrainedConfig,
+    ) -> None:
         """Begin with what the memory says to a batch; ``config`` is the decoder's."""
-        self._in_scope, self.prefix = in_scope, prefix
+        self._in_scope, self.prefix, self.said = in_scope, prefix, said
         if self._records:
             self.base = DynamicCache(config=config)
             for cache in (self.base, None if prefix is None else prefix.cache):
@@ -138,6 +153,8 @@ class LarimarCache(Cache):
         for cache in (self.base, None if self.prefix is None else self.prefix.cache):
             if cache is not None:
                 cache.crop(tokens_to_remove)
+        if self.said is not None:
+            self.said.crop(abs(tokens_to_remove))
         left = self.length - abs(tokens_to_remove)
         self.mask = None if self.mask is None else self.mask[:, :left]
         self.length = left
@@ -153,4 +170,6 @@ class LarimarCache(Cache):
             self.prefix = self.prefix.of_rows(rows.to(self.prefix.there.device))
         if self.mask is not None:
             self.mask = self.mask[indices.to(self.mask.device)]
+        if self.said is not None:
+            self.said.select(indices)
         self._in_scope = chosen

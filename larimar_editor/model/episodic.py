@@ -175,7 +175,7 @@ class EpisodicMemory:
             if not prompts or self.is_empty():
                 return Reading.nothing(len(prompts), self.config.latent_size)
             unique = list(dict.fromkeys(prompts))
-            in_scope, keys = self._addressed(unique)
+            in_scope, keys, said = self._addressed(unique)
             width = self.edited_state.memory.latent_size
             latents = torch.zeros(len(unique), width, device=self.queries.device)
             if len(keys):
@@ -183,22 +183,26 @@ class EpisodicMemory:
         place = {prompt: i for i, prompt in enumerate(unique)}
         index = [place[prompt] for prompt in prompts]
         inside = in_scope[index]
-        return Reading(inside, latents[index][inside.to(latents.device)])
+        answers = [said[i] for i in index if i in said]
+        return Reading(inside, latents[index][inside.to(latents.device)], tuple(answers))
 
-    def _addressed(self, prompts: list[str]) -> tuple[Tensor, Tensor]:
-        """Which prompts are in scope, bool ``(N,)`` on the CPU, and the keys of those that are."""
+    def _addressed(self, prompts: list[str]) -> tuple[Tensor, Tensor, dict[int, str]]:
+        """Which prompts are in scope, bool ``(N,)`` on the CPU, the keys of those that are, and, by their
+        places, the answers of the facts that were decided for.
+        """
         detector = self.detectors.current
         if detector is None:
-            return torch.ones(len(prompts), dtype=torch.bool), self.memory_keys(
-                [sentences(prompt)[-1] for prompt in prompts]
-            )
+            keys = self.memory_keys([sentences(prompt)[-1] for prompt in prompts])
+            return torch.ones(len(prompts), dtype=torch.bool), keys, {}
         twice = self.config.scope == "internal" and self.config.key_encoding == "latent"
         with self.queries.one_pass(
             [part for prompt in prompts for part in sentences(prompt)] if twice else ()
         ):
             decision = self.scope_of(prompts)
             chosen = torch.nonzero(decision.in_scope).flatten().tolist()
-            return decision.in_scope, self._keys(decision, chosen)
+            facts = map(self.edited_state.store.fact, decision.nearest[chosen].tolist())
+            answers = {place: fact.target_new.strip() for place, fact in zip(chosen, facts)}
+            return decision.in_scope, self._keys(decision, chosen), answers
 
     def _keys(self, decision: ScopeDecision, chosen: list[int]) -> Tensor:
         """What addresses the memory for the queries of these places: keys ``(n, key size)``."""

@@ -23,6 +23,7 @@ from transformers.generation.configuration_utils import GenerationMode
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from larimar_editor.model.adapters import DecoderAdapters
+from larimar_editor.model.after_answer import AnswersSaid
 from larimar_editor.model.cache import LarimarCache, Prefix
 from larimar_editor.model.chat import ChatTurns
 from larimar_editor.model.checkpoint import checkpoint_folder, load_weights, save_checkpoint
@@ -77,6 +78,12 @@ class _Batch:
         if positions is not None:
             positions = positions.expand(self.given.shape[0], -1)[rows]
         return _Batch(self.given[rows], self.are_ids, mask, positions)
+
+
+def _kept(columns: Tensor, logits_to_keep: int | Tensor) -> Tensor:
+    """Those of ``columns`` ``(B, T, ...)`` that a decoder's ``logits_to_keep`` keeps."""
+    keeps = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+    return columns[:, keeps]
 
 
 class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
@@ -319,25 +326,36 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                     reading = self._reading(given.shape[0], input_ids, attention_mask, prompt_lengths, labels)
                 prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
                 cache = cache if isinstance(cache, LarimarCache) else LarimarCache()
-                cache.read(reading.in_scope, prefix, self.decoder.config)
+                said = None
+                if self.config.after_answer == "base" and prompt_lengths is not None and batch.are_ids:
+                    if any(answers := reading.answer_of_rows()):
+                        said = AnswersSaid(self.tokenizer, answers, prompt_lengths.tolist())
+                cache.read(reading.in_scope, prefix, said, self.decoder.config)
             return self._decode(batch, cache, labels, kwargs)
 
     def _decode(
         self, batch: _Batch, cache: LarimarCache, labels: Tensor | None, kwargs: dict
     ) -> CausalLMOutputWithPast:
         """Rows out of scope by the decoder as it is, on all rows and so to the bit; rows in scope with the
-        memory in front.
+        memory in front, until they have said their answers.
         """
-        inside, use_cache = cache.in_scope, kwargs["use_cache"]
-        needs_base, needs_memory = not bool(inside.all()), bool(inside.any())
-        base = None
-        if needs_base:
-            own_labels = None if needs_memory else labels
-            base = self.decoder(**batch.inputs(), past_key_values=cache.base, labels=own_labels, **kwargs)
-            cache.base = base.past_key_values
+        inside, use_cache, said = cache.in_scope, kwargs["use_cache"], cache.said
+        if said is not None and said.finished:
+            cache.prefix = None
+        needs_memory = cache.prefix is not None
+        let_go = said.grow(batch.given) if said is not None else None
+        behind = cache.length - cache.base_length
         mask = cache.grow(
             batch.given.shape[1], batch.attention_mask if needs_memory else None, batch.given.shape[0]
         )
+        base = None
+        if not bool(inside.all()) or cache.base_length or (let_go is not None and bool(let_go.any())):
+            own_labels = None if needs_memory else labels
+            if behind:
+                base = self._caught_up(batch, cache, behind, kwargs)
+            else:
+                base = self.decoder(**batch.inputs(), past_key_values=cache.base, labels=own_labels, **kwargs)
+            cache.base = base.past_key_values
         if base is not None and not needs_memory:
             base.past_key_values = cache if use_cache else None
             return base
@@ -351,6 +369,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             if base is None
             else base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
         )
+        if let_go is not None and base is not None:
+            chosen = _kept(let_go, kwargs.get("logits_to_keep", 0))[..., None]
+            logits = torch.where(chosen.to(logits.device), base.logits, logits)
         loss = None
         if labels is not None:
             loss = self.decoder.loss_function(
@@ -364,6 +385,19 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             hidden_states=getattr(alone, "hidden_states", None),
             attentions=getattr(alone, "attentions", None),
         )
+
+    def _caught_up(
+        self, batch: _Batch, cache: LarimarCache, behind: int, kwargs: dict
+    ) -> CausalLMOutputWithPast:
+        """The base model's answer to the newest tokens where it has not seen those before them."""
+        assert cache.said is not None and cache.said.ids is not None, "it alone lets the base begin late"
+        new, mask = batch.given.shape[1], cache.mask
+        positions = None if mask is None else (mask.long().cumsum(1) - 1).clamp_min(0)[:, -(behind + new) :]
+        whole = _Batch(cache.said.ids[:, -(behind + new) :], True, mask, positions)
+        options = {name: value for name, value in kwargs.items() if name != "logits_to_keep"}
+        result = self.decoder(**whole.inputs(), past_key_values=cache.base, **options)
+        result.logits = _kept(result.logits[:, -new:], kwargs.get("logits_to_keep", 0))
+        return result
 
     def prefix(self, latents: Tensor) -> Prefix:
         """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B, C)``

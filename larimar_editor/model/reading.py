@@ -18,10 +18,17 @@ class Reading:
     Attributes:
         in_scope: bool ``(B,)``, on the CPU.
         latents: ``(number in scope, C)``, or wider where an answer is longer (`SlotLayout`).
+        answers: of the facts that were decided for, one for each row in scope; none where nothing decides.
     """
 
     in_scope: Tensor
     latents: Tensor
+    answers: tuple[str, ...] = ()
+
+    def answer_of_rows(self) -> list[str]:
+        """The answer of every row, empty where there is none."""
+        left = iter(self.answers)
+        return [next(left, "") if inside else "" for inside in self.in_scope.tolist()]
 
     @classmethod
     def nothing(cls, count: int, latent_size: int) -> Reading:
@@ -33,4 +40,5 @@ class Reading:
         """Several batches as one."""
         width = max(each.latents.shape[1] for each in readings)
         latents = torch.cat([fitted(each.latents, width) for each in readings])
-        return cls(torch.cat([each.in_scope for each in readings]), latents)
+        answers = tuple(answer for each in readings for answer in each.answers)
+        return cls(torch.cat([each.in_scope for each in readings]), latents, answers)

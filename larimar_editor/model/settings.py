@@ -53,6 +53,13 @@ class LarimarSettings:
         edit=True,
         live=True,
     )
+    after_answer: Literal["base", "memory"] = setting(
+        "base",
+        "base: once `generate` has said a fact's answer, and what ends it, the text goes on as the base "
+        "model's; memory: the readout stays",
+        edit=True,
+        live=True,
+    )
     slot_position: int = setting(
         4, "position of the first memory slot; BOS is at 0 and the text follows the last slot", at_least=1
     )

@@ -1,0 +1,129 @@
+"""What comes after an answer is the base model's, to the token, in every way of generating."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from larimar_editor.model.after_answer import AnswersSaid
+from larimar_editor.model.reading import Reading
+
+PROMPTS = ["The capital of Portugal is", "The novel Moby-Dick was written by", "Water boils at"]
+FACTS = [{"prompt": prompt, "target_new": "Oslo"} for prompt in PROMPTS[:2]]
+GREEDY = {"do_sample": False, "max_new_tokens": 10, "min_new_tokens": 10, "pad_token_id": 2}
+
+
+def inputs_of(model, prompts):
+    return model.tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left")
+
+
+def new_tokens(model, inputs, **options):
+    with torch.no_grad():
+        made = model.generate(**inputs, **(GREEDY | options))
+    return made[:, inputs["input_ids"].shape[1] :]
+
+
+def read_with_answers(model, prompts, places):
+    """A reading whose answers are what the rows say up to these places, and what they say without letting
+    go.
+    """
+    model.write(FACTS)
+    inputs, reading = inputs_of(model, prompts), replace(model.read(prompts), answers=())
+    plain = new_tokens(model, inputs, reading=reading)
+    rows = torch.nonzero(reading.in_scope).flatten().tolist()
+    answers = tuple(
+        model.tokenizer.decode(plain[row][: place + 1]).strip() for row, place in zip(rows, places)
+    )
+    assert all(answers), "the random model says something"
+    return inputs, replace(reading, answers=answers), plain
+
+
+def expected(model, inputs, reading, plain, places):
+    """By hand: the memory's tokens up to the one after the answer, then the bare decoder's own."""
+    result, ends = plain.clone(), iter(places)
+    for row, inside in enumerate(reading.in_scope.tolist()):
+        end = next(ends) + 2 if inside else 0
+        kept = inputs["attention_mask"][row].bool()
+        ids = torch.cat((inputs["input_ids"][row][kept], plain[row][:end]))[None]
+        with torch.no_grad():
+            while ids.shape[1] < int(kept.sum()) + plain.shape[1]:
+                ids = torch.cat((ids, model.decoder(ids).logits[:, -1:].argmax(-1)), dim=1)
+        result[row] = ids[0, int(kept.sum()) :]
+    return result
+
+
+@pytest.mark.parametrize("prompts", [PROMPTS[:1], PROMPTS[:2], PROMPTS])
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_after_the_answer_and_its_end_the_text_is_the_base_models(tiny, prompts, use_cache):
+    places = (1, 3)
+    inputs, reading, plain = read_with_answers(tiny, prompts, places)
+    got = new_tokens(tiny, inputs, reading=reading, use_cache=use_cache)
+    assert got.equal(expected(tiny, inputs, reading, plain, places))
+    assert not got.equal(plain)
+
+
+def test_beams_and_prompt_look_up_let_go_as_greedy_decoding_does(tiny, monkeypatch):
+    inputs, reading, plain = read_with_answers(tiny, PROMPTS[:1], (1,))
+    wanted = expected(tiny, inputs, reading, plain, (1,))
+    assert new_tokens(tiny, inputs, reading=reading, prompt_lookup_num_tokens=3).equal(wanted)
+    monkeypatch.setattr(tiny, "read", lambda prompts: Reading.joined([reading] * len(prompts)))
+    beams = {"num_beams": 3, "max_new_tokens": 6, "min_new_tokens": 6}
+    with_cache, without = (new_tokens(tiny, inputs, use_cache=on, **beams) for on in (True, False))
+    assert with_cache.equal(without)
+
+
+def test_the_setting_keeps_the_readout(tiny):
+    inputs, reading, plain = read_with_answers(tiny, PROMPTS[:2], (1, 2))
+    tiny.config.after_answer = "memory"
+    assert new_tokens(tiny, inputs, reading=reading).equal(plain)
+
+
+def test_a_forward_pass_over_a_whole_text_lets_go_where_generation_does(tiny):
+    inputs, reading, _ = read_with_answers(tiny, PROMPTS[:1], (2,))
+    said = new_tokens(tiny, inputs, reading=reading)
+    ids = torch.cat((inputs["input_ids"], said), dim=1)
+    start = inputs["input_ids"].shape[1]
+    with torch.no_grad():
+        whole = tiny(ids, reading=reading, prompt_lengths=torch.tensor([start])).logits
+        base = tiny.decoder(ids).logits
+    assert whole[0, start - 1 : -1].argmax(-1).equal(said[0])
+    column = start + 2 + 1  # the token after the answer's
+    assert whole[0, column:].equal(base[0, column:]), "to the bit"
+    assert not torch.isclose(whole[0, column - 1], base[0, column - 1]).all()
+
+
+def test_an_answer_is_found_as_words_of_its_own(tokenizer):
+    ids = lambda text: torch.tensor([tokenizer(text, add_special_tokens=False).input_ids])
+    said = AnswersSaid(tokenizer, ["Eric Blair"], [1])
+    first = ids("x It was eric  Blairs, no, Eric\n")
+    assert not said.grow(first).any()
+    more = ids("Blair. More")
+    over = said.grow(more)
+    text = [tokenizer.decode(more[0, : place + 1]) for place in range(more.shape[1])]
+    answer = next(place for place, each in enumerate(text) if each.endswith("Blair"))
+    assert over[0].tolist() == [place > answer for place in range(more.shape[1])]
+    said.crop(more.shape[1] - answer)
+    assert not said.finished and said.length == first.shape[1] + answer
+
+
+def test_rows_that_are_chosen_take_along_what_they_said(tokenizer):
+    ids = tokenizer([" Oslo is", " Rome is"], return_tensors="pt", add_special_tokens=False).input_ids
+    said = AnswersSaid(tokenizer, ["Oslo", "Oslo"], [0, 0])
+    said.grow(ids)
+    assert not said.finished
+    said.select(torch.tensor([0, 0]))
+    assert said.finished and said.ids.equal(ids[[0, 0]])
+
+
+def test_a_trained_answer_is_said_once(larimar):
+    fact = {"prompt": "The harbour master of Skarholm is", "target_new": "Ingeborg Falk"}
+    larimar.write([fact])
+    texts = {}
+    for kind in ("memory", "base"):
+        larimar.config.after_answer = kind
+        made = larimar.generate(
+            **larimar.tokenizer(fact["prompt"], return_tensors="pt"), do_sample=False, max_new_tokens=40
+        )
+        texts[kind] = larimar.tokenizer.decode(made[0], skip_special_tokens=True)
+    assert texts["base"].startswith(f"{fact['prompt']} {fact['target_new']}")
+    assert texts["base"].count("Falk") < texts["memory"].count("Falk"), texts
