@@ -58,36 +58,38 @@ def among_many(model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) 
 def generation(
     model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, tokens: int = 48, repeats: int = 6
 ) -> dict:
-    """Seconds per generated token: bare decoder, Larimar out of scope, Larimar with the fact's memory in use.
+    """Seconds per generated token: bare decoder, Larimar out of scope, Larimar with the fact's memory in use,
+    and the same where the memory is let go once its answer is said.
 
-    The three take turns, so that a slow moment of the machine is everyone's; medians over tokens, the first
+    The four take turns, so that a slow moment of the machine is everyone's; medians over tokens, the first
     left out.
 
     Args:
         model: as before afterwards.
         bare: the decoder as it is loaded, without anything of Larimar's in it.
-        fact: with its prompt the three begin.
+        fact: with its prompt the four begin.
         tokens: generated each time.
         repeats: turns.
     """
     inputs = model.tokenizer(fact["prompt"], return_tensors="pt").to(model.device)
     options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False}
     options["pad_token_id"] = model.tokenizer.pad_token_id
-    spent: dict[str, list[float]] = {"decoder": [], "out_of_scope": [], "in_scope": []}
+    spent: dict[str, list[float]] = {"decoder": [], "out_of_scope": [], "in_scope": [], "let_go": []}
+    before = model.config.after_answer
     empty, full = model.edited_state.cleared(), state_with(model, [fact])
     with preserved(model):
         for _ in range(repeats):
-            for name, generator, state in (
-                ("decoder", bare, empty),
-                ("out_of_scope", model, empty),
-                ("in_scope", model, full),
+            for name, generator, state, after in (
+                ("decoder", bare, empty, before),
+                ("out_of_scope", model, empty, before),
+                ("in_scope", model, full, "memory"),
+                ("let_go", model, full, "base"),
             ):
-                model.edited_state = state
+                model.edited_state, model.config.after_answer = state, after
                 spent[name] += _gaps(generator, inputs, options)
+        model.config.after_answer = before
     result = {name: float(np.median(seconds)) for name, seconds in spent.items()}
-    ratios = {
-        f"{name}_against_decoder": result[name] / result["decoder"] for name in ("out_of_scope", "in_scope")
-    }
+    ratios = {f"{name}_against_decoder": result[name] / result["decoder"] for name in [*spent][1:]}
     return result | ratios | {"tokens": tokens * repeats}
 
 

@@ -190,4 +190,4 @@ def test_an_answer_of_many_words_is_said_whole(larimar):
                 predicted = larimar(**ids, prompt_lengths=length).logits[0, -count - 1 : -1].argmax(-1)
             share = (predicted == ids.input_ids[0, -count:]).float().mean().item()
             right.setdefault(most, []).append(share)
-    assert min(right[40]) >= 0.9 and max(right[0]) < 0.8, right
+    assert min(right[40]) > 0.8 and max(right[0]) < 0.7, right
