@@ -77,7 +77,7 @@ class AnswersSaid:
             # An answer's last column is before the first of what is let go.
             self._over = [over if over is None or over <= self.length else None for over in self._over]
 
-    def _end(self, row: int, tokens: Sequence[int], before: int) -> int | None:
+    def _end(self, row: int, tokens: list[int], before: int) -> int | None:
         """The column after the answer's last, if that is not before ``before``: each text is looked at once,
         as it was when it was all that had been said.
         """

@@ -7,6 +7,7 @@ import copy
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -339,39 +340,31 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """Rows out of scope by the decoder as it is, on all rows and so to the bit; rows in scope with the
         memory in front, until they have said their answers.
         """
-        inside, use_cache, said = cache.in_scope, kwargs["use_cache"], cache.said
+        said, new = cache.said, batch.given.shape[1]
         if said is not None and said.finished:
             cache.prefix = None
-        needs_memory = cache.prefix is not None
-        let_go = said.grow(batch.given) if said is not None else None
+        let_go = None if said is None else said.grow(batch.given)
         behind = cache.length - cache.base_length
-        mask = cache.grow(
-            batch.given.shape[1], batch.attention_mask if needs_memory else None, batch.given.shape[0]
-        )
+        own_mask = None if cache.prefix is None else batch.attention_mask
+        mask = cache.grow(new, own_mask, batch.given.shape[0])
         base = None
-        if not bool(inside.all()) or cache.base_length or (let_go is not None and bool(let_go.any())):
-            own_labels = None if needs_memory else labels
-            if behind:
-                base = self._caught_up(batch, cache, behind, kwargs)
-            else:
-                base = self.decoder(**batch.inputs(), past_key_values=cache.base, labels=own_labels, **kwargs)
-            cache.base = base.past_key_values
-        if base is not None and not needs_memory:
-            base.past_key_values = cache if use_cache else None
+        if not bool(cache.in_scope.all()) or cache.base_length or (let_go is not None and bool(let_go.any())):
+            own_labels = labels if cache.prefix is None else None
+            base = self._decode_without_memory(batch, cache, behind, own_labels, kwargs)
+        if cache.prefix is None:
+            assert base is not None, "a row is out of scope, or has said its answer"
+            base.past_key_values = cache if kwargs["use_cache"] else None
             return base
-        rows = torch.nonzero(inside).flatten().to(batch.given.device)
-        assert cache.prefix is not None, "made with the cache, as a row is in scope"
+        rows = torch.nonzero(cache.in_scope).flatten().to(batch.given.device)
         memory = self._decode_with_memory(
             replace(batch, attention_mask=mask).of_rows(rows), cache.prefix, kwargs
         )
-        logits = (
-            memory.logits
-            if base is None
-            else base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
-        )
-        if let_go is not None and base is not None:
-            chosen = _kept(let_go, kwargs.get("logits_to_keep", 0))[..., None]
-            logits = torch.where(chosen.to(logits.device), base.logits, logits)
+        logits = memory.logits
+        if base is not None:
+            logits = base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
+            if let_go is not None:
+                chosen = _kept(let_go, kwargs.get("logits_to_keep", 0)).to(logits.device)
+                logits = torch.where(chosen[..., None], base.logits, logits)
         loss = None
         if labels is not None:
             loss = self.decoder.loss_function(
@@ -381,22 +374,29 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         return CausalLMOutputWithPast(
             loss=loss,
             logits=logits,
-            past_key_values=cache if use_cache else None,
+            past_key_values=cache if kwargs["use_cache"] else None,
             hidden_states=getattr(alone, "hidden_states", None),
             attentions=getattr(alone, "attentions", None),
         )
 
-    def _caught_up(
-        self, batch: _Batch, cache: LarimarCache, behind: int, kwargs: dict
-    ) -> CausalLMOutputWithPast:
-        """The base model's answer to the newest tokens where it has not seen those before them."""
-        assert cache.said is not None and cache.said.ids is not None, "it alone lets the base begin late"
-        new, mask = batch.given.shape[1], cache.mask
-        positions = None if mask is None else (mask.long().cumsum(1) - 1).clamp_min(0)[:, -(behind + new) :]
-        whole = _Batch(cache.said.ids[:, -(behind + new) :], True, mask, positions)
-        options = {name: value for name, value in kwargs.items() if name != "logits_to_keep"}
-        result = self.decoder(**whole.inputs(), past_key_values=cache.base, **options)
-        result.logits = _kept(result.logits[:, -new:], kwargs.get("logits_to_keep", 0))
+    def _decode_without_memory(
+        self, batch: _Batch, cache: LarimarCache, behind: int, labels: Tensor | None, kwargs: dict
+    ) -> Any:
+        """The decoder as it is on all rows. Where it has not seen the last ``behind`` tokens before these, as
+        no row needed it, it catches up.
+        """
+        if not behind:
+            result = self.decoder(**batch.inputs(), past_key_values=cache.base, labels=labels, **kwargs)
+        else:
+            assert cache.said is not None and cache.said.ids is not None, "it alone begins so late"
+            new, wanted = batch.given.shape[1], slice(-(behind + batch.given.shape[1]), None)
+            mask = cache.mask
+            positions = None if mask is None else (mask.long().cumsum(1) - 1).clamp_min(0)[:, wanted]
+            whole = _Batch(cache.said.ids[:, wanted], True, mask, positions)
+            options = {name: value for name, value in kwargs.items() if name != "logits_to_keep"}
+            result = self.decoder(**whole.inputs(), past_key_values=cache.base, **options)
+            result.logits = _kept(result.logits[:, -new:], kwargs.get("logits_to_keep", 0))
+        cache.base = result.past_key_values
         return result
 
     def prefix(self, latents: Tensor) -> Prefix:

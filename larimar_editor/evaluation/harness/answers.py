@@ -44,11 +44,16 @@ def words(text: str) -> list[str]:
     return [word for word in re.findall(r"\w+", text.lower()) if word not in ("a", "an", "the")]
 
 
+def times_said(answer: str, target: str) -> int:
+    """How often the target's words stand in the answer, one after the other."""
+    given, wanted = words(answer), words(target)
+    places = range(len(given) - len(wanted) + 1) if wanted else ()
+    return sum(given[place : place + len(wanted)] == wanted for place in places)
+
+
 def recalled(answer: str, target: str) -> float:
     """1 if the target's words stand in the answer, one after the other, else 0."""
-    given, wanted = words(answer), words(target)
-    places = range(len(given) - len(wanted) + 1)
-    return float(any(given[place : place + len(wanted)] == wanted for place in places))
+    return float(times_said(answer, target) > 0)
 
 
 def f1(answer: str, target: str) -> float:

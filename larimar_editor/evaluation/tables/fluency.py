@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 
 from larimar_editor.data.edits import Edit
-from larimar_editor.evaluation.harness.answers import answers, words
+from larimar_editor.evaluation.harness.answers import answers, times_said
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
 from larimar_editor.evaluation.harness.fluency import distinct, ngram_entropy
@@ -76,18 +76,11 @@ def _records(model: LarimarForCausalLM, edits: Sequence[Edit], texts: Sequence[s
                 "text": text,
                 "entropy": ngram_entropy(edit.prompt + text),
                 "distinct": distinct(ids),
-                "said": _times(str(model.tokenizer.decode(ids)), edit.target_new),
+                "said": times_said(str(model.tokenizer.decode(ids)), edit.target_new),
                 "nats": -score.log_probability,
             }
         )
     return records
-
-
-def _times(text: str, target: str) -> int:
-    """How often the target's words stand in a text."""
-    given, wanted = words(text), words(target)
-    starts = range(len(given) - len(wanted) + 1) if wanted else ()
-    return sum(given[start : start + len(wanted)] == wanted for start in starts)
 
 
 def _perplexity(records: Sequence[Mapping]) -> float:
