@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+_ENDS = (".", "!", "?", "\n", "。", "！", "？")
 _LOOKED_THROUGH = 96  # tokens after the prompt in which an answer is looked for
 
 
@@ -16,7 +17,8 @@ class AnswersSaid:
     """Which rows of a batch have said their answers, and where.
 
     The token after an answer is still the memory's: it has learned what ends one. From there on logits are
-    the base model's.
+    the base model's. So they are from the end of the first sentence on that is as long as the answer, where
+    the answer was not said to the letter.
 
     Args:
         tokenizer: the decoder's.
@@ -27,6 +29,8 @@ class AnswersSaid:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, answers: Sequence[str], starts: Sequence[int]):
         self.tokenizer, self.answers, self.starts = tokenizer, list(answers), list(starts)
         self.ids: Tensor | None = None
+        counted = tokenizer(self.answers, add_special_tokens=False).input_ids if self.answers else []
+        self._tokens = list(map(len, counted))
         self._over: list[int | None] = [None] * len(self.answers)  # first column whose logits are the base's
 
     @property
@@ -66,6 +70,7 @@ class AnswersSaid:
         order = indices.tolist()
         self.answers = [self.answers[row] for row in order]
         self.starts = [self.starts[row] for row in order]
+        self._tokens = [self._tokens[row] for row in order]
         self._over = [self._over[row] for row in order]
         if self.ids is not None:
             self.ids = self.ids[indices.to(self.ids.device)]
@@ -78,13 +83,16 @@ class AnswersSaid:
             self._over = [over if over is None or over <= self.length else None for over in self._over]
 
     def _end(self, row: int, tokens: list[int], before: int) -> int | None:
-        """The column after the answer's last, if that is not before ``before``: each text is looked at once,
-        as it was when it was all that had been said.
+        """The first column whose logits are the base's, as far as the columns from ``before`` on say: each
+        text is looked at once, as it was when it was all that had been said.
         """
         start, answer = self.starts[row], _pattern(self.answers[row])
         for end in range(max(start, before) + 1, min(len(tokens), start + _LOOKED_THROUGH) + 1):
-            if answer.search(str(self.tokenizer.decode(tokens[start:end], skip_special_tokens=True))):
+            text = str(self.tokenizer.decode(tokens[start:end], skip_special_tokens=True))
+            if answer.search(text):
                 return end
+            if end - start > self._tokens[row] and text.endswith(_ENDS):
+                return end - 1
         return None
 
 

@@ -95,15 +95,23 @@ def test_a_forward_pass_over_a_whole_text_lets_go_where_generation_does(tiny):
 def test_an_answer_is_found_as_words_of_its_own(tokenizer):
     ids = lambda text: torch.tensor([tokenizer(text, add_special_tokens=False).input_ids])
     said = AnswersSaid(tokenizer, ["Eric Blair"], [1])
-    first = ids("x It was eric  Blairs, no, Eric\n")
+    first = ids("x It was eric  Blairs, no, Eric")
     assert not said.grow(first).any()
-    more = ids("Blair. More")
+    more = ids("  Blair. More")
     over = said.grow(more)
     text = [tokenizer.decode(more[0, : place + 1]) for place in range(more.shape[1])]
     answer = next(place for place, each in enumerate(text) if each.endswith("Blair"))
     assert over[0].tolist() == [place > answer for place in range(more.shape[1])]
     said.crop(more.shape[1] - answer)
     assert not said.finished and said.length == first.shape[1] + answer
+
+
+def test_an_answer_that_is_not_to_the_letter_is_let_go_at_its_sentences_end(tokenizer):
+    ids = torch.tensor([tokenizer(" No. The Malta team. And", add_special_tokens=False).input_ids])
+    said = AnswersSaid(tokenizer, ["a team from Malta"], [0])
+    over = said.grow(ids)[0].tolist()
+    texts = [tokenizer.decode(ids[0, : place + 1]) for place in range(ids.shape[1])]
+    assert over == [place >= texts.index(" No. The Malta team.") for place in range(ids.shape[1])]
 
 
 def test_rows_that_are_chosen_take_along_what_they_said(tokenizer):
