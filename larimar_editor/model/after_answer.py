@@ -9,29 +9,45 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from larimar_editor.utils.text import sentences
+
 _ENDS = (".", "!", "?", "\n", "。", "！", "？")
-_LOOKED_THROUGH = 96  # tokens after the prompt in which an answer is looked for
+_LONGER = 4  # tokens that a sentence must have more than the answer to end what the memory says
+_LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked for
+_NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words
 
 
 class AnswersSaid:
     """Which rows of a batch have said their answers, and where.
 
     The token after an answer is still the memory's: it has learned what ends one. From there on logits are
-    the base model's. So they are from the end of the first sentence on that is as long as the answer, where
-    the answer was not said to the letter.
+    the base model's. So they are from the end of the first sentence on that is clearly longer than the
+    answer, where the answer was not said to the letter.
 
     Args:
         tokenizer: the decoder's.
         answers: of each row of the batch; empty where nothing is to be let go.
         starts: columns of each row that are the prompt.
+        most: tokens of an answer that count, the first; 0: all.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, answers: Sequence[str], starts: Sequence[int]):
-        self.tokenizer, self.answers, self.starts = tokenizer, list(answers), list(starts)
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        answers: Sequence[str],
+        starts: Sequence[int],
+        most: int = 0,
+    ):
+        self.tokenizer, self.starts = tokenizer, list(starts)
+        ids = [tokenizer(answer, add_special_tokens=False).input_ids[: most or None] for answer in answers]
+        self.answers = [
+            str(tokenizer.decode(each)).strip() if len(each) == most else answer
+            for answer, each in zip(answers, ids)
+        ]
         self.ids: Tensor | None = None
-        counted = tokenizer(self.answers, add_special_tokens=False).input_ids if self.answers else []
-        self._tokens = list(map(len, counted))
-        self._over: list[int | None] = [None] * len(self.answers)  # first column whose logits are the base's
+        self._tokens = list(map(len, ids))
+        # Of each row the first column whose logits are the base's, and how many columns have said so.
+        self._over: list[tuple[int, int] | None] = [None] * len(self.answers)
 
     @property
     def length(self) -> int:
@@ -42,7 +58,7 @@ class AnswersSaid:
     def finished(self) -> bool:
         """Whether every answer was said before the columns that come next."""
         return all(
-            over is not None and over <= self.length
+            over is not None and over[0] <= self.length
             for over, answer in zip(self._over, self.answers)
             if answer
         )
@@ -62,7 +78,7 @@ class AnswersSaid:
             for row, tokens in zip(wanted, rows):
                 self._over[row] = self._end(row, tokens, before)
         never = before + ids.shape[1]
-        first = torch.tensor([never if over is None else over for over in self._over], device=ids.device)
+        first = torch.tensor([never if over is None else over[0] for over in self._over], device=ids.device)
         return torch.arange(before, never, device=ids.device) >= first[:, None]
 
     def select(self, indices: Tensor) -> None:
@@ -79,24 +95,33 @@ class AnswersSaid:
         """Drop the last so many columns."""
         if self.ids is not None and tokens:
             self.ids = self.ids[:, :-tokens]
-            # An answer's last column is before the first of what is let go.
-            self._over = [over if over is None or over <= self.length else None for over in self._over]
+            self._over = [over if over is None or over[1] <= self.length else None for over in self._over]
 
-    def _end(self, row: int, tokens: list[int], before: int) -> int | None:
-        """The first column whose logits are the base's, as far as the columns from ``before`` on say: each
-        text is looked at once, as it was when it was all that had been said.
+    def _end(self, row: int, tokens: list[int], before: int) -> tuple[int, int] | None:
+        """The first column whose logits are the base's, and how many columns say so, as far as those from
+        ``before`` on do: each text is looked at once, as it was when it was all that had been said.
         """
         start, answer = self.starts[row], _pattern(self.answers[row])
-        for end in range(max(start, before) + 1, min(len(tokens), start + _LOOKED_THROUGH) + 1):
+        last = min(len(tokens), start + self._tokens[row] + _LOOKED_THROUGH)
+        for end in range(max(start, before) + 1, last + 1):
             text = str(self.tokenizer.decode(tokens[start:end], skip_special_tokens=True))
             if answer.search(text):
-                return end
-            if end - start > self._tokens[row] and text.endswith(_ENDS):
-                return end - 1
+                return end, end
+            if end - start > self._tokens[row] + _LONGER and _ends_a_sentence(text):
+                return end - 1, end
         return None
 
 
 def _pattern(answer: str) -> re.Pattern:
     """Finds an answer as words of their own, in any case and with any white space."""
     words = r"\s+".join(map(re.escape, answer.split()))
-    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
+    before = r"(?<!\w)" if answer[:1] < _NO_SPACES else ""
+    after = r"(?!\w)" if answer[-1:] < _NO_SPACES else ""
+    return re.compile(f"{before}{words}{after}", re.IGNORECASE)
+
+
+def _ends_a_sentence(text: str) -> bool:
+    """Whether what comes next begins another one; not after "St.", an initial, or the point of a number."""
+    if not text.endswith(_ENDS) or text[-2:-1].isdigit():
+        return False
+    return len(sentences(f"{text} Then")) > len(sentences(text))

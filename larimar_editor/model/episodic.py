@@ -105,7 +105,8 @@ class EpisodicMemory:
 
     def _kept(self, facts: Sequence[Fact]) -> list[tuple[str, int]]:
         """The text that is encoded of each fact, and how many slots it is to have."""
-        layout, most = self.queries.encoder.layout, self.config.answer_tokens
+        layout = self.queries.encoder.layout
+        most = min(self.config.answer_tokens, self.config.encoder_max_length - 1)
         if layout is None or not most:
             return [(fact.text, self.config.memory_slots) for fact in facts]
         kept = [kept_answer(self.tokenizer, fact.prompt, fact.target_new, most) for fact in facts]

@@ -328,9 +328,10 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
                 cache = cache if isinstance(cache, LarimarCache) else LarimarCache()
                 said = None
-                if self.config.after_answer == "base" and prompt_lengths is not None and batch.are_ids:
-                    if any(answers := reading.answer_of_rows()):
-                        said = AnswersSaid(self.tokenizer, answers, prompt_lengths.tolist())
+                lets_go = self.config.after_answer == "base" and _GENERATION.get() is not None
+                if lets_go and prompt_lengths is not None and any(answers := reading.answer_of_rows()):
+                    most = self.config.answer_tokens
+                    said = AnswersSaid(self.tokenizer, answers, prompt_lengths.tolist(), most)
                 cache.read(reading.in_scope, prefix, said, self.decoder.config)
             return self._decode(batch, cache, labels, kwargs)
 
@@ -393,7 +394,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             mask = cache.mask
             positions = None if mask is None else (mask.long().cumsum(1) - 1).clamp_min(0)[:, wanted]
             whole = _Batch(cache.said.ids[:, wanted], True, mask, positions)
-            options = {name: value for name, value in kwargs.items() if name != "logits_to_keep"}
+            options = kwargs | ({"logits_to_keep": new} if "logits_to_keep" in kwargs else {})
             result = self.decoder(**whole.inputs(), past_key_values=cache.base, **options)
             result.logits = _kept(result.logits[:, -new:], kwargs.get("logits_to_keep", 0))
         cache.base = result.past_key_values

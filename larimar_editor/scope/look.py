@@ -118,8 +118,9 @@ class CloserLook:
 
     def to(self, device: torch.device) -> None:
         """Move it."""
-        if bfloat16_is_fast(device):
-            self.network = copy.deepcopy(self.network).to(torch.bfloat16)  # it shares what it has not changed
+        dtype = torch.bfloat16 if bfloat16_is_fast(device) else torch.float32
+        if next(self.network.parameters()).dtype != dtype:
+            self.network = copy.deepcopy(self.network).to(dtype)  # it shares what it has not changed
         self.network.to(device)
         self._weight, self._bias = self._weight.to(device), self._bias.to(device)
 

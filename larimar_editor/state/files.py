@@ -90,7 +90,7 @@ def read_snapshot(like: EditedState, folder: Path, origin: Mapping) -> tuple[Edi
     _check_origin(description.get("origin"), origin, folder)
     try:
         state = _restored(like, description, tensors)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"the edited state in {folder} does not fit or is damaged: {error}") from error
     name = description.get("journal")
     journal = None if name is None else folder / _inside(name, folder)

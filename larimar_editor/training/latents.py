@@ -38,8 +38,8 @@ class Latents:
             )
 
     def __call__(self, rows: Rows) -> Tensor:
-        """``(N, C)`` float32, on the encoder's device, or wider where a text has more slots than P; such rows
-        are not kept.
+        """``(N, C)`` float32, on the encoder's device, or wider where a text has more slots than P; of such a
+        step nothing is kept.
         """
         layout = self.encoder.layout
         longer = layout is not None and max(rows.slots) > layout.slots

@@ -137,7 +137,7 @@ def prepare(
     stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
     layout, most = larimar.latent_encoder.layout, larimar.config.answer_tokens
     needed = layout.needed if layout and most else lambda tokens: larimar.config.memory_slots
-    maker = RowMaker(tokenizer, settings.rows, text, needed, most or settings.rows.max_length)
+    maker = RowMaker(tokenizer, settings.rows, text, needed, most if layout else 0)
     if accelerator.device.type == "cpu":
         decoder.set_attn_implementation(
             "eager"

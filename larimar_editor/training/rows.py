@@ -121,14 +121,14 @@ class RowMaker:
         settings: `RowSettings`.
         preambles: sentences that may stand before a prompt.
         needed: slots of a text whose answer has so many tokens; of a text without one, 0.
-        answer_tokens: most tokens of an answer.
+        answer_tokens: most tokens of an answer; 0: as many as it has.
     """
 
     tokenizer: PreTrainedTokenizerBase
     settings: RowSettings = field(default_factory=RowSettings)
     preambles: Sequence[str] = ()
     needed: Callable[[int], int] = _one
-    answer_tokens: int = 40
+    answer_tokens: int = 0
 
     def make(self, records: Sequence[tuple[int, Mapping]], rng: random.Random) -> Rows:
         """Rows of numbered records.
@@ -145,8 +145,11 @@ class RowMaker:
                 slots.append(self.needed(0))
                 rows.append(self._text_row(memory, record["text"], rng))
             elif "prompt" in record:
-                text, tokens = kept_answer(
-                    self.tokenizer, record["prompt"], record["target_new"], self.answer_tokens
+                fact = record["prompt"], record["target_new"]
+                text, tokens = (
+                    kept_answer(self.tokenizer, *fact, self.answer_tokens)
+                    if self.answer_tokens
+                    else (prompt_and_target(*fact), 1)
                 )
                 texts.append(text)
                 slots.append(self.needed(tokens))

@@ -31,7 +31,12 @@ def environment(device: str = "cpu") -> dict:
 
 def bfloat16_is_fast(device: str | torch.device) -> bool:
     """Whether a matrix product in bfloat16 takes less time there than one in float32."""
-    return str(device).startswith("cuda") or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    device = torch.device(device)
+    if device.type == "cuda":
+        return not torch.cuda.is_available() or torch.cuda.get_device_capability(device)[0] >= 8
+    if device.type == "cpu" and torch.backends.mkldnn.is_available():
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return False
 
 
 def synchronise() -> None:

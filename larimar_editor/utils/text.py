@@ -48,7 +48,8 @@ def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, mo
         TruncationWarning,
         stacklevel=5,
     )
-    return str(tokenizer.decode(ids[: asked + most])), most
+    # A cut through a letter of several tokens leaves a mark of it.
+    return str(tokenizer.decode(ids[: asked + most])).rstrip("\ufffd"), most
 
 
 def sentences(text: str) -> list[str]:

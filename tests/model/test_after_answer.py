@@ -78,18 +78,17 @@ def test_the_setting_keeps_the_readout(tiny):
     assert new_tokens(tiny, inputs, reading=reading).equal(plain)
 
 
-def test_a_forward_pass_over_a_whole_text_lets_go_where_generation_does(tiny):
-    inputs, reading, _ = read_with_answers(tiny, PROMPTS[:1], (2,))
-    said = new_tokens(tiny, inputs, reading=reading)
-    ids = torch.cat((inputs["input_ids"], said), dim=1)
-    start = inputs["input_ids"].shape[1]
+def test_a_pass_that_is_no_generation_keeps_the_readout(tiny):
+    """Scores of a text would otherwise be of two models."""
+    inputs, reading, plain = read_with_answers(tiny, PROMPTS[:1], (2,))
+    ids = torch.cat((inputs["input_ids"], plain), dim=1)
+    lengths = torch.tensor([inputs["input_ids"].shape[1]])
     with torch.no_grad():
-        whole = tiny(ids, reading=reading, prompt_lengths=torch.tensor([start])).logits
-        base = tiny.decoder(ids).logits
-    assert whole[0, start - 1 : -1].argmax(-1).equal(said[0])
-    column = start + 2 + 1  # the token after the answer's
-    assert whole[0, column:].equal(base[0, column:]), "to the bit"
-    assert not torch.isclose(whole[0, column - 1], base[0, column - 1]).all()
+        told, untold = (
+            tiny(ids, reading=each, prompt_lengths=lengths).logits
+            for each in (reading, replace(reading, answers=()))
+        )
+    assert told.equal(untold)
 
 
 def test_an_answer_is_found_as_words_of_its_own(tokenizer):
@@ -107,11 +106,38 @@ def test_an_answer_is_found_as_words_of_its_own(tokenizer):
 
 
 def test_an_answer_that_is_not_to_the_letter_is_let_go_at_its_sentences_end(tokenizer):
-    ids = torch.tensor([tokenizer(" No. The Malta team. And", add_special_tokens=False).input_ids])
+    text = " St. Paul, no. 3.5 of them, J. Doe, and the whole Malta team went up. And"
+    ids = torch.tensor([tokenizer(text, add_special_tokens=False).input_ids])
     said = AnswersSaid(tokenizer, ["a team from Malta"], [0])
     over = said.grow(ids)[0].tolist()
     texts = [tokenizer.decode(ids[0, : place + 1]) for place in range(ids.shape[1])]
-    assert over == [place >= texts.index(" No. The Malta team.") for place in range(ids.shape[1])]
+    stop = next(place for place, each in enumerate(texts) if each.endswith("went up."))
+    assert over == [place >= stop for place in range(ids.shape[1])]
+    said.crop(ids.shape[1] - stop - 1)
+    assert said.finished
+    said.crop(1)
+    assert not said.finished, "the stop itself was taken back"
+
+
+def test_a_short_sentence_before_the_answer_does_not_end_it(tokenizer):
+    ids = torch.tensor([tokenizer(" Sure! They play jazz", add_special_tokens=False).input_ids])
+    said = AnswersSaid(tokenizer, ["jazz"], [0])
+    assert not said.grow(ids).any() and said.finished
+
+
+def test_of_a_longer_answer_the_kept_tokens_are_waited_for(tokenizer):
+    answer = "the blue door behind the third lamp post"
+    ids = torch.tensor([tokenizer(f" {answer}", add_special_tokens=False).input_ids])
+    said = AnswersSaid(tokenizer, [answer], [0], most=4)
+    over = said.grow(ids)[0].tolist()
+    assert over == [place >= 4 for place in range(ids.shape[1])]
+
+
+def test_an_answer_in_a_script_without_spaces_is_found(tokenizer):
+    ids = torch.tensor([tokenizer("首都是大阪。", add_special_tokens=False).input_ids])
+    said = AnswersSaid(tokenizer, ["大阪"], [0])
+    said.grow(ids)
+    assert said.finished
 
 
 def test_rows_that_are_chosen_take_along_what_they_said(tokenizer):

@@ -91,7 +91,7 @@ def test_what_the_base_model_says_next_follows_the_answer(tokenizer):
 def test_the_objective_is_the_loss_of_the_edited_model_for_long_and_short_answers(tokenizer):
     model = make_tiny(tokenizer)
     layout = model.latent_encoder.layout
-    maker = RowMaker(tokenizer, replace(PLAIN, max_length=64), (), layout.needed)
+    maker = RowMaker(tokenizer, replace(PLAIN, max_length=64), (), layout.needed, 40)
     rows = maker.make([(-1, SHORT), (-1, FACT)], random.Random(0))
     assert rows.slots[0] < rows.slots[1]
     quiet = Objective(

@@ -175,7 +175,7 @@ class AskedFacts:
             if other := qualified(rng.choice(kind.wordings), rng):
                 record["other_prompt"].append(put(other))
         if self.plain:
-            record["plain_prompt"] = [put(text) for text in rng.sample(self.plain, 2)]
+            record["plain_prompt"] = [put(text) for text in rng.sample(self.plain, min(2, len(self.plain)))]
         return record
 
     def _another(self, name: str, kind: str, rng: random.Random) -> str:
