@@ -96,8 +96,8 @@ class CloserLook:
     """Whether a query asks what a written prompt asks, from both texts at once.
 
     The sentence encoder with trained changes of low rank reads the two as a pair; the log-odds are linear in
-    `joint_features`. It reads in bfloat16, as it was trained, where that is fast: half the time of a look, at
-    probabilities that differ by 0.001 on average.
+    `joint_features`. It reads in bfloat16, as it was trained, where that is fast: probabilities then differ a
+    little from those in float32.
 
     Args:
         network: the sentence encoder's, below its pooling; it stays as it is.
