@@ -230,6 +230,14 @@ def test_every_evaluation_writes_its_files(name, hparams, tmp_path):
     )
 
 
+def test_real_world_answers_are_left_out_where_there_is_no_chat_template(hparams, tmp_path):
+    context = Context(hparams, out=tmp_path / "all", limit=2)
+    context.larimar().tokenizer.chat_template = None
+    summary = find("realworld").run(context, tmp_path, progress=False)
+    assert not summary["rows"] and len(summary["left_out"]) == 3
+    assert all("no chat template" in reason for reason in summary["left_out"].values())
+
+
 def test_the_command_runs_all_and_collects_their_tables(hparams, tmp_path, monkeypatch):
     monkeypatch.setattr("larimar_editor.cli.evaluate.NAMES", ("zsre", "scope"))
     done = CliRunner().invoke(

@@ -16,7 +16,7 @@ from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, write_all
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.real_world import answer_in, exact_match, in_chat, sampling
-from larimar_editor.evaluation.harness.records import Condition, cases_of
+from larimar_editor.evaluation.harness.records import Condition, LeftOut, cases_of
 from larimar_editor.evaluation.harness.trials import Stage, Trial, request
 
 ROWS = 512  # the default of `memory_rows`
@@ -78,7 +78,10 @@ class _Chat:
         return [text for (stage,) in results for text in stage["answers"]]
 
     def _asked(self, edits: Sequence[Edit]) -> list[str]:
-        return [in_chat(self.tokenizer, prompt) for prompt in _prompts(edits)]
+        try:
+            return [in_chat(self.tokenizer, prompt) for prompt in _prompts(edits)]
+        except ValueError as error:  # no chat template: the other tables are made all the same
+            raise LeftOut(str(error)) from error
 
 
 def _prompts(edits: Sequence[Edit]) -> list[str]:
