@@ -77,6 +77,11 @@ class KeyValueProjection(nn.Module):
         """Numbers of one slot's code, C / P."""
         return self.basis.shape[1]
 
+    @property
+    def layout(self) -> SlotLayout:
+        """Where slots are in a latent."""
+        return SlotLayout(self.slots, self.code_size)
+
     def forward(self, z: Tensor) -> Tensor:
         """``W_M z``: latents ``(B, C)`` to states ``(B, P, L, 2, H, D)`` float32, without positions."""
         return self.states(z.unflatten(1, (self.slots, self.code_size)))
@@ -113,7 +118,7 @@ class DecoderStateEncoder:
     @property
     def layout(self) -> SlotLayout:
         """P slots of one token each, and more for longer answers."""
-        return SlotLayout(self.analysis.slots, self.analysis.code_size)
+        return self.analysis.layout
 
     def encode(self, texts: Sequence[str], slots: Sequence[int] | None = None) -> Tensor:
         """Encodings ``(N, C)``, or ``(N, width)`` of the most ``slots`` that a text is to have. Passes of the

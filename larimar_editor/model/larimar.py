@@ -37,7 +37,6 @@ from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
 from larimar_editor.model.scoping import ScopeDetectors
-from larimar_editor.model.slots import SlotLayout
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.utils.locks import decoder_lock
 
@@ -407,8 +406,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         config = self.config
         if self._bos is None:
             self._bos = self.states.bos()
-        layout = SlotLayout(config.memory_slots, self.projection.code_size)
-        codes, counts = layout.split(latents.to(self.projection.basis.device))
+        codes, counts = self.projection.layout.split(latents.to(self.projection.basis.device))
         slots = self.projection.states(codes)
         slots = torch.cat(
             (self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots), slots), dim=1
@@ -457,10 +455,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         super()._prepare_cache_for_generation(
             generation_config, model_kwargs, generation_mode, *args, **kwargs
         )
+        # This mode alone wants one to begin with.
         assisted = generation_mode is GenerationMode.ASSISTED_GENERATION
-        if (
-            assisted and model_kwargs.get("past_key_values") is None
-        ):  # this mode alone wants one to begin with
+        if assisted and model_kwargs.get("past_key_values") is None:
             model_kwargs["past_key_values"] = LarimarCache()
 
     @classmethod
