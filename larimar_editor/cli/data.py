@@ -179,6 +179,10 @@ def questions(
 def answers(
     asked: Annotated[Path, typer.Argument(help="JSON lines made by `larimar-editor data questions`.")],
     count: Annotated[int, typer.Option(help="Facts to make, at most.", min=1)] = 20_000,
+    continued: Annotated[
+        Optional[int],
+        typer.Option(help="How many, the first, are continued by the decoder; all when not given.", min=0),
+    ] = None,
     out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("answers.jsonl"),
     model: DecoderOption = DECODER,
     tokens: Annotated[int, typer.Option(help="Of what the decoder says after an answer.", min=1)] = 18,
@@ -189,9 +193,9 @@ def answers(
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Make facts that a decoder is trained on: prompts and their rewordings, answers of one to some thirty
-    tokens drawn at random, and what the decoder itself says after each.
+    tokens drawn at random, and what the decoder itself says after each (ten a second on two cores).
     """
-    from itertools import islice
+    from itertools import chain, islice
 
     from larimar_editor.data.answers import Answers, answered_facts
     from larimar_editor.model.loading import load_decoder
@@ -201,11 +205,12 @@ def answers(
     out.parent.mkdir(parents=True, exist_ok=True)
     with asked.open(encoding="utf-8") as lines, out.open("w", encoding="utf-8") as file:
         facts = islice(answered_facts(map(json.loads, lines), Answers(), seed), count)
+        first = islice(facts, count if continued is None else continued)
         made = corpus.continued_facts(
-            decoder, tokenizer, facts, batch_size=batch_size, tokens=tokens, top_p=top_p, seed=seed
+            decoder, tokenizer, first, batch_size=batch_size, tokens=tokens, top_p=top_p, seed=seed
         )
         written = 0
-        for fact in tqdm(made, total=count, unit="fact"):
+        for fact in tqdm(chain(made, facts), total=count, unit="fact"):
             file.write(json.dumps(fact, ensure_ascii=False) + "\n")
             written += 1
     typer.echo(json.dumps({"out": str(out), "facts": written}))

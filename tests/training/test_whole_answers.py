@@ -118,8 +118,8 @@ def test_the_command_makes_facts_with_continuations(tmp_path):
     (tmp_path / "asked.jsonl").write_text("".join(json.dumps(asked) + "\n" for _ in range(3)))
     out = tmp_path / "answers.jsonl"
     command = ["data", "answers", str(tmp_path / "asked.jsonl"), "--out", str(out), "--tokens", "4"]
-    done = CliRunner().invoke(app, [*command, "--count", "2", "--dtype", "float32"])
+    done = CliRunner().invoke(app, [*command, "--count", "2", "--continued", "1", "--dtype", "float32"])
     assert done.exit_code == 0, done.output
     facts = [json.loads(line) for line in out.read_text().splitlines()]
-    assert len(facts) == 2 and all(fact["continuation"].strip() for fact in facts)
+    assert len(facts) == 2 and facts[0]["continuation"].strip() and "continuation" not in facts[1]
     assert all(fact["target_new"] and fact["rephrase_prompt"] for fact in facts)
