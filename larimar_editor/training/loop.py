@@ -360,7 +360,8 @@ def finish(run: Run) -> Path:
     larimar = run.objective.larimar
     run.take_prior()
     sample = run.objective.latents(run.maker.make(run.stream.evaluation(64), random.Random(0))).detach()
-    larimar.config.latent_norm = float(sample.norm(dim=1).mean())
+    core = sample[:, : larimar.config.latent_size]
+    larimar.config.latent_norm = float(core.norm(dim=1).mean())
     larimar.save_pretrained(run.out / "checkpoint", dtype=torch.float16)
     plot_training(run.out)
     return run.out / "checkpoint"
