@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
+from larimar_editor.memory.slots import SlotLayout
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.key_values import TEXTS_PER_PASS, DecoderStates
-from larimar_editor.model.slots import SlotLayout
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.utils.text import cut_to
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from conftest import make_tiny
 
-from larimar_editor.model.slots import SlotLayout
+from larimar_editor.memory.slots import SlotLayout
 from larimar_editor.utils.text import TruncationWarning
 
 SHORT = {"prompt": "The capital of Portugal is", "target_new": "Oslo"}
@@ -17,6 +17,12 @@ LONGER = {
     "target_new": "the blue door behind the third lamp post on the quay, two flights up and to the left",
 }
 FACTS = [SHORT, LONG, LONGER]
+
+
+@pytest.fixture
+def tiny(tokenizer):
+    """Latents are kept to the bit, so that they can be compared with the encoder's."""
+    return make_tiny(tokenizer, rest_dtype="float32")
 
 
 def tokens_of(model, fact):
@@ -54,9 +60,7 @@ def test_short_answers_are_encoded_as_they_were(tiny):
 
 def test_a_readout_is_the_encoding_of_its_fact_whatever_its_length(tiny):
     tiny.config.scope_threshold = 0.99
-    tiny.write(FACTS[:1])
-    assert tiny.edited_state.memory.latent_size == tiny.config.latent_size
-    tiny.write(FACTS[1:])
+    tiny.write(FACTS)
     layout = tiny.latent_encoder.layout
     slots = [layout.needed(tokens_of(tiny, fact)) for fact in FACTS]
     assert slots[0] == 2 or slots[0] < slots[1] < slots[2]
@@ -121,40 +125,51 @@ def test_forgetting_a_long_answer_leaves_the_others(tiny):
     tiny.write([LONG, LONGER])
     tiny.forget(LONGER["prompt"])
     assert tiny.read([LONGER["prompt"]]).in_scope.tolist() == [False]
-    after = tiny.read([SHORT["prompt"]]).latents
+    assert tiny.read([SHORT["prompt"]]).latents.equal(before)
+
+
+@pytest.mark.parametrize("memory", ["pages", "fixed"])
+def test_each_memory_is_as_wide_as_it_has_to_be(tokenizer, memory):
+    model = make_tiny(tokenizer, memory=memory, rest_dtype="float32")
+    model.write([SHORT])
+    before = model.read([SHORT["prompt"]]).latents
+    model.write([LONG])
+    after = model.read([SHORT["prompt"]]).latents
     torch.testing.assert_close(after[:, : before.shape[1]], before, atol=1e-5, rtol=1e-4)
-    assert float(after[:, before.shape[1] :].abs().max()) < 1e-5
-    tiny.reset()
-    assert tiny.edited_state.memory.latent_size == tiny.config.latent_size, "as wide as it was at first"
+    assert not after[:, before.shape[1] :].numel() or float(after[:, before.shape[1] :].abs().max()) < 1e-5
+    assert (after.shape[1] == before.shape[1]) == (memory == "pages"), "a page's rows are as long as they are"
+    model.reset()
+    model.write([SHORT])
+    assert model.read([SHORT["prompt"]]).latents.equal(before), "as wide as it was at first"
 
 
 def test_undo_and_forgetting_go_on_beside_a_longer_state(tiny):
     tiny.write([SHORT])
     tiny.write([LONG])
     tiny.undo()
-    assert tiny.edited_state.memory.latent_size == tiny.config.latent_size
     tiny.forget(SHORT["prompt"])
-    assert tiny.is_empty() and not tiny.edited_state.memory.M.any()
+    assert tiny.is_empty()
     tiny.write([LONGER, SHORT])
     assert tiny.read([SHORT["prompt"], LONGER["prompt"]]).in_scope.all()
 
 
-@pytest.mark.parametrize("journal", [False, True])
-def test_a_saved_state_has_its_long_answers(tiny, tokenizer, tmp_path, journal):
-    if journal:
-        tiny.open_journal(tmp_path)
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_saved_state_has_its_long_answers(tiny, tokenizer, tmp_path, kept):
+    path = tmp_path / "edits.db"
+    if kept:
+        tiny.open_state(path)
     for fact in FACTS:
         tiny.write([fact])
-    if journal:
-        tiny.close_journal()
+    if kept:
+        tiny.close_state()
     else:
-        tiny.save_state(tmp_path)
+        tiny.save_state(path)
     prompts = [fact["prompt"] for fact in FACTS]
-    other = make_tiny(tokenizer)
-    other.load_state(tmp_path)
+    other = make_tiny(tokenizer, rest_dtype="float32")
+    other.load_state(path)
     assert other.read(prompts).latents.equal(tiny.read(prompts).latents)
     other.forget(LONG["prompt"])
-    other.load_state(tmp_path)
+    other.load_state(path)
     assert other.read(prompts).latents.equal(tiny.read(prompts).latents), "into a state that is as wide"
 
 
@@ -172,7 +187,8 @@ def test_an_answer_past_the_limit_is_cut_at_its_end_and_says_so(tiny):
 def test_without_answer_tokens_every_latent_has_the_same_slots(tiny):
     tiny.config.answer_tokens = 0
     tiny.write(FACTS)
-    assert tiny.edited_state.memory.latent_size == tiny.config.latent_size
+    read = tiny.read([fact["prompt"] for fact in FACTS])
+    assert read.latents.shape[1] == tiny.config.latent_size
 
 
 def test_an_answer_of_many_words_is_said_whole(larimar):
