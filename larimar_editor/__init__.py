@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from larimar_editor.model.configuration import LarimarConfig
     from larimar_editor.model.larimar import LarimarForCausalLM
     from larimar_editor.model.prompts import announced_prompts
-    from larimar_editor.state.facts import Fact, UnknownFact
+    from larimar_editor.state.fact import Fact
+    from larimar_editor.state.facts import UnknownFact
 
 __version__ = "0.1.0"
 
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "Fact": "state.facts",
+    "Fact": "state.fact",
     "LarimarConfig": "model.configuration",
     "LarimarForCausalLM": "model.larimar",
     "LarimarHyperParams": "hparams",

@@ -12,6 +12,8 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.memory.addressing import Reference, random_reference
 from larimar_editor.memory.memory import Memory, add_noise
+from larimar_editor.memory.rest import Rest
+from larimar_editor.memory.slots import SlotLayout
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.origin import origin
 from larimar_editor.model.queries import QueryEncoder
@@ -21,11 +23,15 @@ from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, d
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, exact, indexed
 from larimar_editor.state.edited import EditedState
-from larimar_editor.state.facts import Fact, FactStore, facts_from
-from larimar_editor.state.files import load_state, save_state
+from larimar_editor.state.fact import Fact
+from larimar_editor.state.facts import FactStore, facts_from
+from larimar_editor.state.file import StateFile
+from larimar_editor.state.fixed import Fixed
 from larimar_editor.state.history import History
 from larimar_editor.state.operations import Clear, Forget, Write
+from larimar_editor.state.paged import Pages
 from larimar_editor.state.register import StateRegister
+from larimar_editor.state.saved import load_state, save_state
 from larimar_editor.utils.locks import Lock
 from larimar_editor.utils.text import kept_answer, sentences
 
@@ -72,7 +78,7 @@ class EpisodicMemory:
         Raises:
             ValueError: bad requests (see `larimar_editor.state.facts.facts_from`), or an encoding that is not
                 finite.
-            OSError: the journal, if one is open, could not be written.
+            OSError: the state's file, if one is open, could not be written.
             Whatever is raised, nothing is written.
         """
         facts = facts_from(requests)
@@ -117,7 +123,7 @@ class EpisodicMemory:
 
         Raises:
             UnknownFact: a fact that is not written; nothing is changed.
-            OSError: the journal, if one is open, could not be written; nothing is changed.
+            OSError: the state's file, if one is open, could not be written; nothing is changed.
         """
         with self._lock:
             state = self.edited_state
@@ -159,7 +165,11 @@ class EpisodicMemory:
             store, config = self.edited_state.store, self.config
             lookup, second = self._lookup(detector, store), None
             if detector.look is not None and config.scope_candidates:
-                written = lambda row: Written(_asked_by(store.fact(row)), store.fact(row).subject)
+
+                def written(row: int) -> Written:
+                    fact = store.fact(row)
+                    return Written(_asked_by(fact), fact.subject)
+
                 least = config.scope_least_cosine
                 second = SecondStage(detector.look, written, config.scope_candidates, least)
             return decide(detector, prompts, lookup, config.threshold(second is not None), second)
@@ -176,53 +186,62 @@ class EpisodicMemory:
             if not prompts or self.is_empty():
                 return Reading.nothing(len(prompts), self.config.latent_size)
             unique = list(dict.fromkeys(prompts))
-            in_scope, keys, said = self._addressed(unique)
-            width = self.edited_state.memory.latent_size
-            latents = torch.zeros(len(unique), width, device=self.queries.device)
-            if len(keys):
-                latents[in_scope.to(latents.device)] = self._readout(self.edited_state, keys)
+            in_scope, latents, said = self._readouts(unique)
         place = {prompt: i for i, prompt in enumerate(unique)}
         index = [place[prompt] for prompt in prompts]
         inside = in_scope[index]
         answers = [said[i] for i in index if i in said]
-        return Reading(inside, latents[index][inside.to(latents.device)], tuple(answers))
+        row = (in_scope.cumsum(0) - 1)[index][inside]
+        return Reading(inside, latents[row.to(latents.device)], tuple(answers))
 
-    def _addressed(self, prompts: list[str]) -> tuple[Tensor, Tensor, dict[int, str]]:
-        """Which prompts are in scope, bool ``(N,)`` on the CPU, the keys of those that are, and, by their
+    def _readouts(self, prompts: list[str]) -> tuple[Tensor, Tensor, dict[int, str]]:
+        """Which prompts are in scope, bool ``(N,)`` on the CPU, the readouts of those that are, and, by their
         places, the answers of the facts that were decided for.
         """
-        detector = self.detectors.current
+        state, detector = self.edited_state, self.detectors.current
         if detector is None:
             keys = self.memory_keys([sentences(prompt)[-1] for prompt in prompts])
-            return torch.ones(len(prompts), dtype=torch.bool), keys, {}
+            read = self._normed(state.read(None, keys, self.config.sigma_w))
+            return torch.ones(len(prompts), dtype=torch.bool), read, {}
         twice = self.config.scope == "internal" and self.config.key_encoding == "latent"
         with self.queries.one_pass(
             [part for prompt in prompts for part in sentences(prompt)] if twice else ()
         ):
             decision = self.scope_of(prompts)
             chosen = torch.nonzero(decision.in_scope).flatten().tolist()
-            facts = map(self.edited_state.store.fact, decision.nearest[chosen].tolist())
-            answers = {place: fact.target_new.strip() for place, fact in zip(chosen, facts)}
-            return decision.in_scope, self._keys(decision, chosen), answers
+            if not chosen:
+                return (
+                    decision.in_scope,
+                    torch.zeros(0, self.config.latent_size, device=self.queries.device),
+                    {},
+                )
+            rows = decision.nearest[chosen].tolist()
+            answers = {
+                place: fact.target_new.strip() for place, fact in zip(chosen, state.store.entries.facts(rows))
+            }
+            read = state.read(rows, self._keys(decision, chosen), self.config.sigma_w)
+            return decision.in_scope, self._normed(read), answers
 
-    def _keys(self, decision: ScopeDecision, chosen: list[int]) -> Tensor:
-        """What addresses the memory for the queries of these places: keys ``(n, key size)``."""
+    def _keys(self, decision: ScopeDecision, chosen: list[int]) -> Tensor | None:
+        """What addresses the memory for the queries of these places: keys ``(n, key size)``; None where a
+        fact says by itself where it is.
+        """
         store, rows = self.edited_state.store, decision.nearest[chosen].tolist()
+        by_fact = self.config.addressed_by == "fact"
+        if by_fact and self.config.has_pages:
+            return None
         if self._keys_are_scope_embeddings:
-            by_fact = self.config.addressed_by == "fact" and chosen
             return store.column("scope")[rows] if by_fact else decision.embedding[chosen]
-        if not chosen:
-            return decision.embedding[chosen]
-        if self.config.addressed_by == "fact":
-            return self.memory_keys([_asked_by(store.fact(row)) for row in rows])
+        if by_fact:
+            return self.memory_keys([_asked_by(fact) for fact in store.entries.facts(rows)])
         return self.memory_keys([decision.sentence[i] for i in chosen])
 
     @property
     def _keys_are_scope_embeddings(self) -> bool:
         return self.config.key_encoding == "scope" and self.config.scope == "external"
 
-    def _readout(self, state: EditedState, keys: Tensor) -> Tensor:
-        read = state.memory.read(state.reference.weights(keys), self.config.sigma_w).to(self.queries.device)
+    def _normed(self, read: Tensor) -> Tensor:
+        read = read.to(self.queries.device)
         if self.config.readout_norm and self.config.latent_norm:
             core = read[:, : self.config.latent_size]
             read = read * (self.config.latent_norm / core.norm(dim=1, keepdim=True).clamp_min(1e-12))
@@ -275,30 +294,54 @@ class EpisodicMemory:
         with self._lock:
             return self.history.token()
 
-    def save_state(self, folder: str | Path) -> None:
-        """Save the edited state, apart from the checkpoint; see `larimar_editor.state.files.save_state`."""
-        with self._lock:
-            if not self.history.save(folder):
-                save_state(self.edited_state, folder, self.origin)
-
-    def load_state(self, folder: str | Path) -> None:
-        """Replace the edited state by a saved one; see `larimar_editor.state.files.load_state`."""
-        with self._lock:
-            self.edited_state = load_state(self.edited_state, folder, self.origin)
-
-    def open_journal(self, folder: str | Path) -> None:
-        """Load what is in ``folder``, and from now on keep every edit there before it takes effect.
-
-        For a service: an edit that was reported as done is there again after a crash. See
-        `History.open_journal`.
+    def save_state(self, path: str | Path) -> None:
+        """Save the edited state to a file, apart from the checkpoint; see
+        `larimar_editor.state.saved.save_state`.
         """
         with self._lock:
-            self.history.open_journal(folder, self.origin)
+            if self.history.file is not None and self.history.file.path.resolve() == Path(path).resolve():
+                self.edited_state = self.edited_state  # an editor may have put back an earlier one
+            else:
+                save_state(self.edited_state, path, self.origin)
 
-    def close_journal(self) -> None:
-        """End what `open_journal` began; the folder keeps the state."""
+    def load_state(self, path: str | Path) -> None:
+        """Replace the edited state by a saved one; see `larimar_editor.state.saved.load_state`."""
         with self._lock:
-            self.history.close_journal()
+            self.edited_state = load_state(self.edited_state, path, self.origin)
+
+    def open_state(self, path: str | Path, read_only: bool = False) -> None:
+        """Take up the state in a file, made if need be, and from now on keep every edit there before it takes
+        effect: an edit that was reported as done is there again after a crash, and `undo` goes back through
+        all of them.
+
+        Args:
+            path: of the file. Latents and texts stay in it until they are asked for.
+            read_only: for a second process: what was written when it is opened is read, and nothing can be
+                edited.
+
+        Raises:
+            RuntimeError: a file is open already.
+            OSError, ValueError: as `StateFile` and `History.open`; nothing is changed.
+        """
+        with self._lock:
+            if self.history.file is not None:
+                raise RuntimeError(f"a state is open in {self.history.file.path}; close_state() first")
+            file = StateFile(path, self.origin, writes=not read_only)
+            try:
+                self.history.open(file)
+            except BaseException:
+                file.close(keep=False)
+                raise
+
+    def close_state(self, keep: bool = True) -> None:
+        """End what `open_state` began; the file keeps the state, and so does the model, in memory.
+
+        Args:
+            keep: False where neither the model's facts nor its copies' are asked for any more: nothing is
+                read into memory then.
+        """
+        with self._lock:
+            self.history.close(keep)
 
     @property
     def origin(self) -> dict[str, str]:
@@ -313,23 +356,28 @@ class EpisodicMemory:
 
     def _empty_state(self) -> EditedState:
         config, device = self.config, self.queries.device
+        layout = self.queries.encoder.layout or SlotLayout(1, config.latent_size)
+        if config.has_pages:
+            rest = Rest(layout, config.rest_dtype)
+            return EditedState(Pages(config.memory_rows, config.addressing_alpha, rest, device), FactStore())
+        memory = Memory.empty(config.memory_rows, config.latent_size, device=device)
+        return EditedState(Fixed(memory, self._reference(), Rest(layout, "float32")), FactStore())
+
+    def _reference(self) -> Reference:
+        config, device = self.config, self.queries.device
         size = (
             self.detectors.external.embedding_size if config.key_encoding == "scope" else config.latent_size
         )
         if config.reference == "prompts":
-            reference = Reference.from_prompts(
+            return Reference.from_prompts(
                 config.memory_rows, size, config.addressing, config.addressing_alpha, device
             )
-        else:
-            rows = (
-                random_reference(config.memory_rows, size)
-                if config.reference == "random"
-                else self._prior_rows(size)
-            )
-            reference = Reference.fixed(rows.to(device), config.addressing, config.addressing_alpha)
-        return EditedState(
-            Memory.empty(config.memory_rows, config.latent_size, device=device), reference, FactStore()
+        rows = (
+            random_reference(config.memory_rows, size)
+            if config.reference == "random"
+            else self._prior_rows(size)
         )
+        return Reference.fixed(rows.to(device), config.addressing, config.addressing_alpha)
 
     def _prior_rows(self, size: int) -> Tensor:
         if self.prior is None or self.prior.shape != (self.config.memory_rows, size):

@@ -486,7 +486,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         super()._apply(fn, recurse)
         self._bos = self._last_reading = None
         device = self.queries.device
-        if self.state_register is not None and self.edited_state.memory.M.device != device:
+        if self.state_register is not None and self.edited_state.device != device:
             self.state_register.moved(device)
         self.detectors.to(device)
         return self

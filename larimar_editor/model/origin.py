@@ -23,6 +23,7 @@ def origin(config: LarimarConfig, weights: Mapping[str, Tensor]) -> dict[str, st
         weights: those that make encodings, keys and scope embeddings.
     """
     settings = {name: str(getattr(config, name)) for name in _SETTINGS}
+    settings["memory"] = config.rest_dtype if config.has_pages else f"fixed, {config.memory_rows} rows"
     scope_encoder = Path(config.scope_encoder_name_or_path).name
     return settings | {"scope_encoder": scope_encoder, "checkpoint_sha256": _digest(config, weights)}
 

@@ -79,11 +79,23 @@ class LarimarSettings:
     latent_norm: float | None = setting(
         None, "mean norm of an encoding, measured when the checkpoint was made", above=0, live=True
     )
+    memory: Literal["pages", "fixed"] = setting(
+        "pages",
+        "pages: as many as the facts need, K rows each, and no fact changes another; fixed: K rows in all, "
+        "as in the paper, which more than K facts share. It is fixed with another reference than prompts, "
+        "pseudoinverse addressing or keys of latents",
+        edit=True,
+    )
     memory_rows: int = setting(
         512,
-        "K; facts up to K are read back exactly, beyond K they share rows (the paper: 512, 1000 for "
-        "1000 edits)",
+        "K, rows of a page; with a fixed memory rows in all: up to K facts are read back exactly, beyond K "
+        "they share rows (the paper: 512, 1000 for 1000 edits)",
         at_least=1,
+        edit=True,
+    )
+    rest_dtype: Literal["int8", "float16", "float32"] = setting(
+        "int8",
+        "how latents are kept in pages; int8 has a scale for every 64 numbers",
         edit=True,
     )
     addressing: Literal["gaussian", "pseudoinverse"] = setting(
@@ -183,3 +195,13 @@ class LarimarSettings:
         live=True,
     )
     scope_encoder_name_or_path: str = setting("all-MiniLM-L6-v2", "sentence encoder of the external detector")
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether the memory has pages: where every fact can have a row of its own."""
+        return (
+            self.memory == "pages"
+            and self.reference == "prompts"
+            and self.addressing == "gaussian"
+            and self.key_encoding == "scope"
+        )

@@ -1,4 +1,4 @@
-"""The edited state: memory, reference memory and facts. Immutable; an edit makes a new one."""
+"""The edited state: memory and facts. Immutable; an edit makes a new one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from larimar_editor.memory.addressing import Reference
-from larimar_editor.memory.memory import Memory, fitted
-from larimar_editor.state.facts import Fact, FactStore
-
-# A memory row whose keys weigh less than this, squared and summed, is free to take a new prompt.
-_UNTOUCHED = 1e-12
+from larimar_editor.state.fact import Fact
+from larimar_editor.state.facts import FactStore, changed_rows
+from larimar_editor.state.fixed import Fixed
+from larimar_editor.state.paged import Pages
 
 
 @dataclass(frozen=True)
@@ -21,48 +19,40 @@ class EditedState:
     """What editing changes.
 
     Attributes:
-        memory: `larimar_editor.memory.memory.Memory`, K rows of C.
-        reference: the reference memory; it turns keys into weights.
-        store: facts, each with its columns ``value`` (as many numbers as the longest has) and ``weight``
-            ``(K,)`` as they were written, and ``scope`` ``(E,)``, the detector's embedding of the prompt.
+        memory: pages, or the paper's memory of K rows in all.
+        store: facts, each with its latent at rest and its columns: ``scope`` ``(E,)``, the detector's
+            embedding of the prompt, ``key`` where that is another, and with a fixed memory ``weight``
+            ``(K,)``.
     """
 
-    memory: Memory
-    reference: Reference
+    memory: Pages | Fixed
     store: FactStore
 
     def __deepcopy__(self, memo: dict) -> EditedState:
         return self
 
+    @property
+    def device(self) -> torch.device:
+        """Of readouts."""
+        return self.memory.device
+
     def without(self, rows: Sequence[int]) -> EditedState:
-        """With the facts of these rows of the store forgotten (eq. (mem_update_seq) with alpha = -1)."""
+        """With the facts of these rows of the store forgotten."""
         if not rows:
             return self
-        memory = self.memory.forget(self.values()[list(rows)], self.store.column("weight")[list(rows)])
-        store = self.store.without(rows)
-        if len(store):  # a synchronisation with the device: which rows are free is kept on the host
-            untouched = (memory.key_covariance.diagonal() < _UNTOUCHED).cpu()
-        else:
-            untouched = torch.ones_like(self.reference.in_use)
-        return EditedState(memory, self.reference.released(untouched), store)
-
-    def values(self) -> Tensor:
-        """The store's column ``value``, forgotten rows too, as wide as the memory: a later store that shares
-        its rows may have longer ones.
-        """
-        return fitted(self.store.column("value"), self.memory.latent_size)
+        return EditedState(self.memory.forgotten(self.store, rows), self.store.without(rows))
 
     def cleared(self) -> EditedState:
         """With every fact forgotten."""
-        empty = FactStore(next_id=self.store.next_id)
-        everything = torch.ones_like(self.reference.in_use)
-        return EditedState(self.memory.cleared(), self.reference.released(everything), empty)
+        return EditedState(self.memory.cleared(), self.store.without(self.store.alive_rows()).compacted())
 
     def to(self, device: torch.device | str) -> EditedState:
         """The same state on ``device``."""
-        return EditedState(
-            self.memory.to(device), self.reference.to(device), self.store.mapped(lambda x: x.to(device))
-        )
+        return EditedState(self.memory.to(device), self.store.mapped(lambda x: x.to(device)))
+
+    def read(self, rows: Sequence[int] | None, keys: Tensor | None, sigma_w: float = 0.0) -> Tensor:
+        """Readouts ``(n, width)``, float32; see `Pages.read`."""
+        return self.memory.read(self.store, rows, keys, sigma_w)
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,9 @@ def diff(a: EditedState, b: EditedState) -> Difference:
     """How the facts of ``b`` differ from those of ``a``, each in order of writing. A fact written anew is not
     changed.
     """
-    before, after = ({fact.key: fact for fact in state.store.facts()} for state in (a, b))
+    gone, come = changed_rows(a.store, b.store)
+    before = {fact.key: fact for fact in a.store.entries.facts(gone)}
+    after = {fact.key: fact for fact in b.store.entries.facts(come)}
     return Difference(
         written=tuple(fact for key, fact in after.items() if key not in before),
         forgotten=tuple(fact for key, fact in before.items() if key not in after),

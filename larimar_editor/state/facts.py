@@ -1,96 +1,31 @@
-"""The facts that are written, and what forgetting and scope need of each."""
+"""The facts that are written, and what scope and memory need of each."""
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from hashlib import blake2b
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from larimar_editor.scope.nearest import GraphIndex
+from larimar_editor.state.entries import Entries, EntriesInMemory, Entry
+from larimar_editor.state.fact import Fact
 from larimar_editor.utils.locks import Lock
-from larimar_editor.utils.text import prompt_and_target
+
+_FEW = 64  # rows among which the forgotten are left alone
+_AT_ONCE = 1000  # facts that are looked at together
 
 
-@dataclass(frozen=True)
-class Fact:
-    """One edit: ``prompt`` is to be continued by ``target_new``.
+class UnknownFact(KeyError):
+    """Forgetting, or asking for, a fact that is not written."""
 
-    Attributes:
-        prompt: a text, not empty.
-        target_new: a text, not empty.
-        id: number of the fact in its state, from 1, never used twice; 0 before it is written.
-        written_at: seconds since the epoch.
-        subject: what the prompt is about, where that is known: it helps to tell whether a query is about it.
-
-    Raises:
-        ValueError: ``prompt``, ``target_new`` or ``subject`` is no such text.
-    """
-
-    prompt: str
-    target_new: str
-    id: int = 0
-    written_at: float = 0.0
-    subject: str | None = None
-
-    def __post_init__(self):
-        for name in ("prompt", "target_new", "subject"):
-            value = getattr(self, name)
-            if name == "subject" and value is None:
-                continue
-            if not isinstance(value, str) or not value.strip():
-                raise ValueError(f"{name!r} must be a text that is not empty, got {value!r}")
-            if any(0xD800 <= ord(letter) <= 0xDFFF for letter in value):
-                raise ValueError(
-                    f"{name!r} has half a surrogate pair, which no text file can hold: {value!r}"
-                )
-
-    @property
-    def text(self) -> str:
-        """The sentence that is encoded: prompt and target."""
-        return prompt_and_target(self.prompt, self.target_new)
-
-    @property
-    def key(self) -> str:
-        """Facts with the same key ask the same thing."""
-        return self.prompt.strip()
-
-    def says(self, other: Fact) -> bool:
-        """Whether the other fact is this one: the same prompt with the same target."""
-        return self.key == other.key and self.target_new.strip() == other.target_new.strip()
-
-    def adds_to(self, known: Fact) -> bool:
-        """Whether it is to be written where ``known`` is, which has its prompt: it says another thing, or
-        brings a subject.
-        """
-        return not known.says(self) or self.subject not in (None, known.subject)
-
-    @classmethod
-    def from_request(cls, request: Mapping) -> Fact:
-        """From an EasyEdit request (a mapping with ``prompt`` and ``target_new``, and perhaps ``subject``).
-
-        Raises:
-            ValueError: a missing, empty or non-text ``prompt`` or ``target_new``, or a ``subject`` that is no
-                text; the message shows the request.
-        """
-        values: dict[str, Any] = {name: request.get(name) for name in ("prompt", "target_new")}
-        for name, value in values.items():
-            if value is None:
-                raise ValueError(f"a request needs {name!r}: {dict(request)}")
-        prompt, subject = values["prompt"], request.get("subject") or None
-        if subject is not None and not isinstance(subject, str):
-            raise ValueError(f"'subject' must be a text, got {subject!r} in {dict(request)}")
-        if isinstance(prompt, str) and "{}" in prompt and subject:
-            values["prompt"] = prompt.replace("{}", subject)
-        values["subject"] = subject if subject is None or subject.strip() else None
-        try:
-            return cls(**values)
-        except ValueError as error:
-            raise ValueError(f"{error} in {dict(request)}") from error
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def facts_from(requests: Iterable[Mapping | Fact]) -> list[Fact]:
@@ -115,59 +50,83 @@ def facts_from(requests: Iterable[Mapping | Fact]) -> list[Fact]:
     return list(facts.values())
 
 
-class UnknownFact(KeyError):
-    """Forgetting, or asking for, a fact that is not written."""
+@dataclass
+class _Ids:
+    """The next id, of all stores that come from one."""
 
-    def __str__(self) -> str:
-        return str(self.args[0])
+    next: int = 1
 
 
 @dataclass
 class _Log:
     """Rows that only ever grow, shared by every store that was made from them."""
 
-    facts: list[Fact] = field(default_factory=list)
-    rows_of: dict[str, list[int]] = field(default_factory=dict)
+    entries: Entries = field(default_factory=EntriesInMemory)
+    ids: _Ids = field(default_factory=_Ids)
     columns: dict[str, Tensor] = field(default_factory=dict)
     indices: dict[str, GraphIndex] = field(default_factory=dict)
+    hashes: array = field(default_factory=lambda: array("Q"))
     capacity: int = 0
     lock: Lock = field(default_factory=Lock)
+
+    def chosen(self, rows: Sequence[int]) -> _Log:
+        """These rows alone; the given ones stay as they are."""
+        rows = list(rows)
+        columns = {name: values[rows] for name, values in self.columns.items() if rows}
+        return _Log(self.entries.chosen(rows), self.ids, columns, capacity=len(rows))
 
 
 @dataclass(frozen=True)
 class FactStore:
     """Facts with one row of numbers per fact and column. Immutable, and cheap to extend.
 
-    Stores share their rows: one that is extended leaves the earlier one as it was. Only when two stores
-    extend the same one is something copied.
+    Stores share their rows: of each row a store says whether it is its own. One that is extended leaves the
+    earlier one as it was.
 
     Attributes:
-        length: rows of the log that are this store's.
-        alive: bool ``(length,)``, on the CPU; False for a forgotten fact.
-        next_id: id of the next fact.
+        alive: bool ``(rows,)``, on the CPU; False for a fact that was forgotten, or is another store's.
+        count: facts that are alive.
     """
 
     _log: _Log = field(default_factory=_Log, repr=False)
-    length: int = 0
     alive: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    next_id: int = 1
+    count: int = 0
 
     def __len__(self) -> int:
-        return int(self.alive.sum())
+        return self.count
+
+    @property
+    def length(self) -> int:
+        """Rows that it knows of, alive or not."""
+        return len(self.alive)
+
+    @property
+    def next_id(self) -> int:
+        """Id of the next fact that this store, or another that comes from the same, is extended by."""
+        return self._log.ids.next
+
+    @property
+    def entries(self) -> Entries:
+        """What there is of the facts, by row; also of rows that are another store's."""
+        return self._log.entries
+
+    def alive_rows(self) -> list[int]:
+        """The rows of the written facts, oldest first."""
+        ids = self._log.entries.ids
+        return sorted(_places(self.alive), key=ids.__getitem__)
 
     def facts(self) -> list[Fact]:
         """The written facts, oldest first."""
-        return [fact for fact, alive in zip(self._log.facts, self.alive.tolist()) if alive]
+        return self._log.entries.facts(self.alive_rows())
 
     def row(self, fact: Fact | str | int) -> int | None:
         """The row of a fact, by itself, its prompt or its id; None when it is not written."""
         if isinstance(fact, int):
-            place = bisect_left(self._log.facts, fact, hi=self.length, key=lambda known: known.id)
-            rows = (i for i in (place,) if i < self.length and self._log.facts[i].id == fact)
+            row = self._log.entries.row_of(fact)
+            rows: Iterable[int] = [] if row is None else [row]
         else:
-            key = fact.key if isinstance(fact, Fact) else fact.strip()
-            rows = (i for i in self._log.rows_of.get(key, ()) if i < self.length)
-        return next((i for i in rows if bool(self.alive[i])), None)
+            rows = self._log.entries.rows_of(fact.key if isinstance(fact, Fact) else fact.strip())
+        return next((row for row in rows if row < self.length and bool(self.alive[row])), None)
 
     def find(self, fact: Fact | str | int) -> Fact | None:
         """The written fact, by itself, its prompt or its id; None when it is not written."""
@@ -191,11 +150,37 @@ class FactStore:
 
     def fact(self, row: int) -> Fact:
         """The fact of a row, forgotten or not."""
-        return self._log.facts[row]
+        return self._log.entries.facts([row])[0]
+
+    def values(self, rows: Sequence[int]) -> list[bytes]:
+        """The latents of rows, at rest."""
+        return self._log.entries.values(rows)
+
+    def taken(self, rows: Sequence[int]) -> list[Entry]:
+        """What there is of rows."""
+        facts, values = self._log.entries.facts(rows), self._log.entries.values(rows)
+        return [Entry(fact, value) for fact, value in zip(facts, values, strict=True)]
 
     def column(self, name: str) -> Tensor:
         """All rows of a column, forgotten ones too: ``(length, ...)``."""
         return self._log.columns[name][: self.length]
+
+    def keys(self) -> Tensor:
+        """What addresses the memory, of all rows ``(length, key size)``."""
+        return self.column("key" if "key" in self._log.columns else "scope")
+
+    def hashes(self) -> np.ndarray:
+        """Of the prompt of every row, uint64 ``(length,)``: the same in every process, and spread evenly."""
+        with self._log.lock:
+            known = self._log.hashes
+            for start in range(len(known), self._rows, _AT_ONCE):
+                part = range(start, min(start + _AT_ONCE, self._rows))
+                known.extend(_hash(fact.key) for fact in self._log.entries.facts(part))
+            return np.array(known[: self.length], dtype=np.uint64)
+
+    def columns(self, rows: Sequence[int]) -> dict[str, Tensor]:
+        """Of every column these rows."""
+        return {name: values[list(rows)] for name, values in self._log.columns.items()}
 
     def index(self, name: str, make: Callable[[int], GraphIndex]) -> GraphIndex:
         """The index of a column, made when it is first asked for; it may lack rows, and hold later ones of
@@ -207,71 +192,136 @@ class FactStore:
             return self._log.indices[name]
 
     def extended(
-        self, facts: Sequence[Fact], columns: Mapping[str, Tensor], written_at: float | None = None
+        self,
+        facts: Sequence[Fact],
+        values: Sequence[bytes],
+        columns: Mapping[str, Tensor],
+        written_at: float | None = None,
     ) -> FactStore:
-        """With more facts, which get ids and the time, now when None; ``columns`` has one row per fact."""
-        with self._log.lock:
-            return self._extended(facts, columns, time.time() if written_at is None else written_at)
+        """With more facts, which get ids and the time, now when None.
 
-    def _extended(self, facts: Sequence[Fact], columns: Mapping[str, Tensor], written_at: float) -> FactStore:
+        Rows of the dead are dropped once they are the majority.
+
+        Args:
+            facts: N.
+            values: N latents at rest.
+            columns: one row per fact each.
+            written_at: seconds since the epoch.
+        """
+        if 2 * len(self) < self._rows and self._rows >= _FEW:
+            return self.compacted().extended(facts, values, columns, written_at)
+        at = time.time() if written_at is None else written_at
+        with self._log.lock:
+            first = self._log.ids.next
+            new = [
+                Entry(replace(fact, id=first + place, written_at=at), value)
+                for place, (fact, value) in enumerate(zip(facts, values, strict=True))
+            ]
+            return self.appended(new, columns)
+
+    def appended(self, new: Sequence[Entry], columns: Mapping[str, Tensor]) -> FactStore:
+        """With facts that have their ids; ``columns`` has one row per fact each."""
         log = self._log
-        if len(log.facts) != self.length:  # another store has extended the same rows
-            log = self._compact(range(self.length))
-        start, end = self.length, self.length + len(facts)
-        capacity = log.capacity if end <= log.capacity else max(16, end, 2 * log.capacity)
-        grown = {
-            name: _with_rows(log.columns.get(name), capacity, start, rows) for name, rows in columns.items()
-        }
-        # Nothing of the log changes before this; rows that a failure left behind belong to no store.
-        log.columns, log.capacity = log.columns | grown, capacity
-        for offset, fact in enumerate(facts):
-            log.facts.append(replace(fact, id=self.next_id + offset, written_at=written_at))
-            log.rows_of.setdefault(fact.key, []).append(start + offset)
-        alive = torch.cat((self.alive, torch.ones(len(facts), dtype=torch.bool)))
-        return FactStore(log, end, alive, self.next_id + len(facts))
+        with log.lock:
+            start, end = self._rows, self._rows + len(new)
+            capacity = log.capacity if end <= log.capacity else _room(end)
+            grown = {
+                name: _with_rows(log.columns.get(name), capacity, start, rows)
+                for name, rows in columns.items()
+            }
+            # Nothing of the log changes before this; rows that a failure left behind belong to no store.
+            log.columns, log.capacity = log.columns | grown, capacity
+            log.ids.next = max(log.ids.next, *(entry.fact.id + 1 for entry in new))
+            log.entries.append(new)
+        alive = torch.zeros(end, dtype=torch.bool)
+        alive[: self.length] = self.alive
+        alive[start:] = True
+        return FactStore(log, alive, len(self) + len(new))
 
     def without(self, rows: Sequence[int]) -> FactStore:
-        """With the facts of these rows forgotten. Rows of the dead are dropped once they are the majority."""
-        alive = self.alive.clone()
-        alive[list(rows)] = False
-        if 2 * int(alive.sum()) >= self.length or self.length < 64:
-            return replace(self, alive=alive)
-        left = torch.nonzero(alive).flatten().tolist()
-        return FactStore(
-            self._compact(left), len(left), torch.ones(len(left), dtype=torch.bool), self.next_id
-        )
+        """With the facts of these rows forgotten."""
+        alive, gone = self.alive.clone(), list(set(rows))
+        alive[gone] = False
+        return replace(self, alive=alive, count=len(self) - int(self.alive[gone].sum()))
 
-    def mapped(self, change) -> FactStore:
+    def revived(self, rows: Sequence[int]) -> FactStore:
+        """With the facts of these rows, which were forgotten, written again."""
+        alive = torch.zeros(self._rows, dtype=torch.bool)
+        alive[: self.length] = self.alive
+        come = list(set(rows))
+        count = len(self) + len(come) - int(alive[come].sum())
+        alive[come] = True
+        return replace(self, alive=alive, count=count)
+
+    def compacted(self) -> FactStore:
+        """The same facts in rows of their own."""
+        return FactStore.of(self._log.chosen(self.alive_rows()))
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> FactStore:
         """With ``change`` applied to every column (to move them to a device)."""
-        log = self._compact(range(self.length))
+        log = self._log.chosen(self.alive_rows())
         log.columns = {name: change(rows) for name, rows in log.columns.items()}
-        return replace(self, _log=log)
+        return FactStore.of(log)
 
     @classmethod
-    def restored(cls, facts: Sequence[Fact], columns: Mapping[str, Tensor], next_id: int) -> FactStore:
-        """From saved facts, ids and times as they were."""
-        log = _Log(list(facts), {}, dict(columns), {}, len(facts))
-        for row, fact in enumerate(facts):
-            log.rows_of.setdefault(fact.key, []).append(row)
-        return cls(log, len(facts), torch.ones(len(facts), dtype=torch.bool), next_id)
+    def restored(cls, entries: Entries, columns: Mapping[str, Tensor], next_id: int) -> FactStore:
+        """From saved facts, ids and times as they were; every column has one row per entry."""
+        room = _room(len(entries.ids))
+        grown = {name: _with_rows(None, room, 0, rows) for name, rows in columns.items()}
+        return cls.of(_Log(entries, _Ids(next_id), grown, capacity=room))
 
-    def _compact(self, rows: Sequence[int]) -> _Log:
-        rows = list(rows)
-        facts = [self._log.facts[i] for i in rows]
-        columns = {name: values[rows].clone() for name, values in self._log.columns.items()}
-        return FactStore.restored(facts, columns, self.next_id)._log
+    @classmethod
+    def of(cls, log: _Log) -> FactStore:
+        """All rows of a log."""
+        count = len(log.entries.ids)
+        return cls(log, torch.ones(count, dtype=torch.bool), count)
+
+    @property
+    def _rows(self) -> int:
+        """Rows of the log, whichever store's."""
+        return len(self._log.entries.ids)
+
+
+def changed_rows(before: FactStore, after: FactStore) -> tuple[list[int], list[int]]:
+    """Rows of ``before`` whose facts ``after`` lacks, and rows of ``after`` whose facts ``before`` lacks,
+    each in order of writing. Where the two come from one store no fact is looked at.
+    """
+    if before._log is after._log:
+        size = max(before.length, after.length)
+        old, new = (torch.zeros(size, dtype=torch.bool) for _ in range(2))
+        old[: before.length], new[: after.length] = before.alive, after.alive
+        order = before.entries.ids.__getitem__
+        return sorted(_places(old & ~new), key=order), sorted(_places(new & ~old), key=order)
+    rows = before.alive_rows(), after.alive_rows()
+    known: list[Sequence]
+    if before._log.ids is after._log.ids:
+        known = [[store.entries.ids[row] for row in mine] for store, mine in zip((before, after), rows)]
+    else:
+        known = [before.facts(), after.facts()]
+    had, has = map(set, known)
+    lost = [row for row, what in zip(rows[0], known[0]) if what not in has]
+    return lost, [row for row, what in zip(rows[1], known[1]) if what not in had]
+
+
+def _hash(key: str) -> int:
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
+
+
+def _room(rows: int) -> int:
+    """Rows that columns have where so many are wanted: some are spare, so that few edits copy them."""
+    return rows + rows // 8 + _FEW
+
+
+def _places(chosen: Tensor) -> list[int]:
+    return torch.nonzero(chosen).flatten().tolist()
 
 
 def _with_rows(column: Tensor | None, capacity: int, start: int, rows: Tensor) -> Tensor:
-    """A column of so many rows with ``rows`` from ``start`` on: the given one if it has them, else a copy.
-    The rows may be wider than those before them, or less wide: zeros make up for it.
-    """
-    width = rows.shape[1] if column is None else max(rows.shape[1], column.shape[1])
-    if column is None or column.shape != (capacity, width):
-        grown = rows.new_zeros(capacity, width)
+    """A column of so many rows with ``rows`` from ``start`` on: the given one if it has them, else a copy."""
+    if column is None or len(column) != capacity:
+        grown = rows.new_zeros(capacity, rows.shape[1])
         if column is not None:
-            grown[:start, : column.shape[1]] = column[:start]
+            grown[:start] = column[:start]
         column = grown
-    column[start : start + len(rows)] = 0
-    column[start : start + len(rows), : rows.shape[1]] = rows
+    column[start : start + len(rows)] = rows
     return column

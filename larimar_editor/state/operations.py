@@ -1,21 +1,15 @@
-"""What can be done to an edited state, as data: applied once, kept in a journal, applied again when it is
-read back.
-"""
+"""What can be done to an edited state, as data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from larimar_editor.memory.memory import fitted
 from larimar_editor.state.edited import EditedState
-from larimar_editor.state.facts import Fact, FactStore
-
-_COLUMNS = ("values", "keys", "scope")
+from larimar_editor.state.fact import Fact
 
 
 class Operation(Protocol):
@@ -31,14 +25,6 @@ class Operation(Protocol):
         """The changed state; the given one stays as it was."""
         ...
 
-    def description(self) -> dict:
-        """What JSON can hold of it."""
-        ...
-
-    def tensors(self) -> dict[str, Tensor]:
-        """What safetensors can hold of it: the rest."""
-        ...
-
 
 @dataclass(frozen=True)
 class Write:
@@ -48,7 +34,7 @@ class Write:
         facts: N facts with N different prompts.
         values: encodings of prompt and target ``(N, C)`` float32, or wider where one of them is longer.
         keys: encodings of the prompts that address the memory ``(N, key size)`` float32.
-        scope: the detector's embeddings of the prompts ``(N, E)`` float32.
+        scope: the detector's embeddings of the prompts ``(N, E)`` float32; may be ``keys`` itself.
         written_at: seconds since the epoch.
     """
 
@@ -60,7 +46,7 @@ class Write:
     written_at: float
 
     def applied_to(self, state: EditedState) -> EditedState:
-        """Written: one least-squares update of the memory (eq. (mem_update_seq) with alpha = 1).
+        """Written (eq. (mem_update_seq) with alpha = 1).
 
         Raises:
             ValueError: an encoding that is not finite, with the fact it belongs to.
@@ -73,27 +59,16 @@ class Write:
                 f"the {[*named][kind]} of {self.facts[place].text!r} is not finite; nothing was written"
             )
         state = state.without([row for row in map(state.store.row, self.facts) if row is not None])
-        reference = state.reference.extended(self.keys)
-        # Kept in float32 and used from there, so that forgetting removes just what was written.
-        weights, values = reference.weights(self.keys).float(), self.values.detach().float()
-        memory = state.memory.widened(values.shape[1])
-        values = fitted(values, memory.latent_size)
-        columns = {"value": values, "weight": weights, "scope": self.scope.detach().float()}
         # Nothing of the forgotten is left where all are: another detector may have come meanwhile.
-        store = state.store if len(state.store) else FactStore(next_id=state.store.next_id)
-        store = store.extended(self.facts, columns, self.written_at)
-        return EditedState(memory.update(values, weights, alpha=1), reference, store)
-
-    def description(self) -> dict:
-        """The facts, and when they were written."""
-        return {"facts": [asdict(fact) for fact in self.facts], "written_at": self.written_at}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """``values``, ``keys`` and, if it is another, ``scope``."""
-        # Where the scope embedding is the key it is not kept twice.
-        return {
-            name: getattr(self, name) for name in _COLUMNS if name != "scope" or self.scope is not self.keys
-        }
+        store = state.store if len(state.store) else state.store.compacted()
+        values = state.memory.rest.packed(self.values)
+        # As they are kept, so that forgetting removes just what was written.
+        kept = state.memory.rest.unpacked(values).to(state.device)
+        memory, columns = state.memory.written(kept, self.keys)
+        columns = {**columns, "scope": self.scope.detach().float()}
+        if self.scope is not self.keys:
+            columns["key"] = self.keys.detach().float()
+        return EditedState(memory, store.extended(self.facts, values, columns, self.written_at))
 
 
 @dataclass(frozen=True)
@@ -111,14 +86,6 @@ class Forget:
         """
         return state.without(state.store.rows(self.ids))
 
-    def description(self) -> dict:
-        """The ids of what is forgotten."""
-        return {"ids": list(self.ids)}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """An empty mapping: it is all in the description."""
-        return {}
-
 
 @dataclass(frozen=True)
 class Clear:
@@ -129,31 +96,3 @@ class Clear:
     def applied_to(self, state: EditedState) -> EditedState:
         """The state without facts; ids are not used again."""
         return state.cleared()
-
-    def description(self) -> dict:
-        """An empty mapping: the name says it all."""
-        return {}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """An empty mapping: it is all in the description."""
-        return {}
-
-
-def operation(
-    name: str, description: Mapping, tensors: Mapping[str, Tensor], device: torch.device | str
-) -> Operation:
-    """The inverse of an operation's ``name``, `description` and `tensors`.
-
-    Raises:
-        KeyError, TypeError, ValueError: not such a description.
-    """
-    if name == Write.name:
-        facts = tuple(Fact(**fact) for fact in description["facts"])
-        values, keys = (tensors[column].to(device) for column in ("values", "keys"))
-        scope = tensors["scope"].to(device) if "scope" in tensors else keys
-        return Write(facts, values, keys, scope, float(description["written_at"]))
-    if name == Forget.name:
-        return Forget(tuple(map(int, description["ids"])))
-    if name == Clear.name:
-        return Clear()
-    raise ValueError(f"no operation is called {name!r}")

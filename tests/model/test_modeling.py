@@ -427,7 +427,6 @@ def test_half_precision_decoders_give_finite_logits(tokenizer):
     model.write(FACTS)
     out = logits(model, tokenizer, [PROMPTS[0], UNRELATED[0]])
     assert out.dtype == torch.bfloat16 and torch.isfinite(out).all()
-    assert model.edited_state.memory.M.dtype == torch.float64
 
 
 # --- saving and loading
@@ -477,7 +476,7 @@ def test_settings_can_be_overridden_and_bad_ones_are_refused(tiny, tokenizer, tm
         tmp_path, decoder=tiny.decoder, tokenizer=tokenizer, memory_rows=3
     )
     loaded.write(FACTS)
-    assert loaded.edited_state.memory.num_rows == 3
+    assert loaded.edited_state.memory.rows == 3
     for settings, message in [
         ({"addressing": "nearest"}, "addressing"),
         ({"memory_rows": 0}, "memory_rows"),
@@ -504,20 +503,26 @@ def test_writing_again_changes_nothing_and_a_new_answer_replaces_the_old(tiny):
     fresh = tiny.edited_state.cleared()
     tiny.edited_state = fresh
     tiny.write([*FACTS[1:], {"prompt": PROMPTS[0], "target_new": "Swahili"}])
-    assert tiny.edited_state.memory.rows_written == 3
+    assert len(tiny.facts()) == 3
 
 
-def test_readouts_are_the_written_encodings(tiny):
+@pytest.mark.parametrize("memory", ["pages", "fixed"])
+def test_readouts_are_the_written_encodings(tokenizer, memory):
     """With a row of its own for every key, what is read for a written prompt is what was written."""
-    tiny.write(FACTS)
-    expected = tiny.latent_encoder.encode([f"{fact['prompt']} {fact['target_new']}" for fact in FACTS])
-    read = tiny.read(PROMPTS).latents[:, : tiny.config.latent_size]
+    model = make_tiny(tokenizer, memory=memory, rest_dtype="float32")
+    model.write(FACTS)
+    expected = model.latent_encoder.encode([f"{fact['prompt']} {fact['target_new']}" for fact in FACTS])
+    read = model.read(PROMPTS).latents[:, : model.config.latent_size]
     torch.testing.assert_close(read, expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
     "settings",
     [
+        {"memory": "fixed"},
+        {"addressed_by": "query"},
+        {"sigma_w": 0.01},
+        {"rest_dtype": "float16"},
         {"addressing": "pseudoinverse"},
         {"key_encoding": "latent"},
         {"reference": "random", "key_encoding": "latent", "addressing": "pseudoinverse"},
@@ -532,7 +537,7 @@ def test_every_setting_writes_reads_and_forgets(tokenizer, settings):
     reading = model.read(PROMPTS)
     assert reading.in_scope.all() and torch.isfinite(reading.latents).all()
     model.forget(*PROMPTS)
-    assert not model.facts() and not model.edited_state.memory.M.any()
+    assert not model.facts() and not model.read(PROMPTS).in_scope.any()
 
 
 def test_forgetting_the_unknown_names_it_and_changes_nothing(tiny):

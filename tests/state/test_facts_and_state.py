@@ -1,19 +1,21 @@
 """Facts and the edited state: immutable and shared cheaply."""
 
 import pytest
+import states
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from states import less, put
+from states import KEY, LATENT, blank, blank_fixed, draw, less, put, written
 
-from larimar_editor.memory.addressing import Reference
-from larimar_editor.memory.memory import Memory
-from larimar_editor.state.edited import EditedState, diff
-from larimar_editor.state.facts import Fact, FactStore
+from larimar_editor.state.edited import diff
+from larimar_editor.state.fact import Fact
+from larimar_editor.state.facts import FactStore, changed_rows
 
 
-def rows(*numbers):
-    return {"value": torch.tensor(numbers, dtype=torch.float32)[:, None]}
+def extended(store, facts, *numbers):
+    """With a column and latents of these numbers."""
+    column = torch.tensor(numbers, dtype=torch.float32)[:, None]
+    return store.extended(facts, [bytes([number]) for number in numbers], {"scope": column})
 
 
 @settings(max_examples=100, deadline=None)
@@ -23,7 +25,7 @@ def test_a_store_behaves_like_a_dictionary_and_its_ancestors_never_change(steps)
     for write, number in steps:
         prompt = f"p{number}"
         if write and prompt not in expected:
-            store = store.extended([Fact(prompt, "t")], rows(number))
+            store = extended(store, [Fact(prompt, "t")], number)
             expected = expected | {prompt: number}
         elif not write and prompt in expected:
             store = store.without([store.row(prompt)])
@@ -32,83 +34,91 @@ def test_a_store_behaves_like_a_dictionary_and_its_ancestors_never_change(steps)
     for store, expected in history:
         assert {fact.prompt for fact in store.facts()} == expected.keys() and len(store) == len(expected)
         for prompt, number in expected.items():
-            assert store.column("value")[store.row(prompt)].item() == number
+            row = store.row(prompt)
+            assert store.column("scope")[row].item() == number and store.values([row]) == [bytes([number])]
         assert all(store.row(f"p{n}") is None for n in range(31) if f"p{n}" not in expected)
 
 
 def test_two_stores_that_extend_one_do_not_see_each_other():
-    base = FactStore().extended([Fact("a", "1")], rows(1))
-    left, right = base.extended([Fact("b", "2")], rows(2)), base.extended([Fact("c", "3")], rows(3))
+    base = extended(FactStore(), [Fact("a", "1")], 1)
+    left, right = extended(base, [Fact("b", "2")], 2), extended(base, [Fact("c", "3")], 3)
     assert [fact.prompt for fact in left.facts()] == ["a", "b"]
     assert [fact.prompt for fact in right.facts()] == ["a", "c"]
-    assert left.column("value").flatten().tolist() == [1, 2] and right.column("value").flatten().tolist() == [
-        1,
-        3,
-    ]
-    assert base.row("b") is None and base.row("c") is None
+    for store, expected in ((left, [1, 2]), (right, [1, 3])):
+        assert store.column("scope")[store.alive_rows()].flatten().tolist() == expected
+    assert base.row("b") is None and base.row("c") is None and left.row("c") is None
+    assert len({fact.id for store in (left, right) for fact in store.facts()}) == 3, "no id is of two facts"
 
 
 def test_ids_are_never_used_twice_and_subjects_fill_templates():
-    store = FactStore().extended([Fact("a", "1"), Fact("b", "2")], rows(1, 2)).without([1])
-    assert [f.id for f in store.extended([Fact("b", "2")], rows(2)).facts()] == [1, 3]
+    store = extended(FactStore(), [Fact("a", "1"), Fact("b", "2")], 1, 2).without([1])
+    assert [f.id for f in extended(store, [Fact("b", "2")], 2).facts()] == [1, 3]
     fact = Fact.from_request({"prompt": "The capital of {} is", "subject": "Peru", "target_new": "Rome"})
     assert fact.text == "The capital of Peru is Rome"
     assert Fact("ends with space ", "x").text == "ends with space x" and Fact("p", " x").text == "p x"
 
 
-def state(facts=4, num_rows=6):
-    generator = torch.Generator().manual_seed(0)
-    blank = EditedState(Memory.empty(num_rows, 5), Reference.from_prompts(num_rows, 7), FactStore())
-    new = [Fact(f"prompt {i}", f"target {i}") for i in range(facts)]
-    draw = lambda size: torch.randn(facts, size, generator=generator)
-    return blank, put(blank, new, draw(5), draw(7), draw(3))
+def test_the_dead_are_dropped_once_they_are_the_majority():
+    store = FactStore()
+    for number in range(1000):
+        store = extended(store, [Fact(f"p{number}", "t")], number % 250)
+        store = store.without([store.row(f"p{number - 20}")]) if number >= 20 else store
+    assert len(store) == 20 and store.length < 150
 
 
-def test_an_encoding_that_is_not_finite_is_refused_with_its_fact():
-    _, written = state()
-    bad = torch.full((1, 5), float("nan"))
+@pytest.mark.parametrize("like", [blank, blank_fixed])
+def test_an_encoding_that_is_not_finite_is_refused_with_its_fact(like):
+    state = written(like=like())
+    bad = torch.full((1, LATENT), float("nan"))
     with pytest.raises(ValueError, match="value of 'New target' is not finite"):
-        put(written, [Fact("New", "target")], bad, torch.zeros(1, 7), torch.zeros(1, 3))
+        put(state, [Fact("New", "target")], bad, torch.zeros(1, KEY), torch.zeros(1, KEY))
 
 
-def test_more_facts_than_rows_and_then_none():
-    _, written = state(facts=15, num_rows=4)
-    assert written.memory.rows_written == 15
-    left = less(written, *(f"prompt {i}" for i in range(14)))
+def test_more_facts_than_rows_and_then_none_in_a_fixed_memory():
+    state = written(15, blank_fixed(4))
+    assert state.memory.memory.rows_written == 15
+    left = less(state, *(f"prompt {i} " for i in range(14)))
     assert len(left.store) == 1
-    weights = left.store.column("weight")[[left.store.row("prompt 14")]]
-    torch.testing.assert_close(
-        left.memory.read(weights),
-        left.store.column("value")[[left.store.row("prompt 14")]],
-        atol=1e-4,
-        rtol=1e-4,
-    )
-    assert not less(left, "prompt 14").memory.M.any()
+    torch.testing.assert_close(left.read(None, draw(KEY, 14)), draw(LATENT, 14), atol=1e-4, rtol=1e-4)
+    assert not less(left, "prompt 14 ").memory.memory.M.any()
 
 
 def test_the_difference_of_two_states_is_what_was_done_between_them():
-    _, first = state()
-    draw = lambda size: torch.ones(2, size)
+    first, keys = written(), torch.ones(2, KEY)
     second = put(
         less(first, "prompt 0", 3),
         [Fact("prompt 1 ", "another"), Fact("new", "one")],
-        draw(5),
-        draw(7),
-        draw(3),
+        torch.ones(2, LATENT),
+        keys,
+        keys,
         written_at=5.0,
     )
     found = diff(first, second)
     assert [fact.prompt for fact in found.written] == ["new"] and found.written[0].written_at == 5.0
-    assert [fact.prompt for fact in found.forgotten] == ["prompt 0", "prompt 2"]
+    assert [fact.prompt for fact in found.forgotten] == ["prompt 0 ", "prompt 2 "]
     assert [(a.target_new, b.target_new) for a, b in found.changed] == [("target 1", "another")]
     back = diff(second, first)
     assert back.written == found.forgotten and back.forgotten == found.written
     assert not diff(first, first) and found
 
 
+def test_what_changed_is_the_same_whether_rows_are_shared_or_not():
+    first = written(8)
+    second = states.write(20).applied_to(less(first, 2, 5))
+    shared = changed_rows(first.store, second.store)
+    apart = changed_rows(first.store.compacted(), second.store.compacted())
+    names = lambda store, rows: [fact.prompt for fact in store.entries.facts(rows)]
+    assert (
+        names(first.store, shared[0])
+        == names(first.store.compacted(), apart[0])
+        == ["prompt 1 ", "prompt 4 "]
+    )
+    assert names(second.store, shared[1]) == names(second.store.compacted(), apart[1]) == ["prompt 20 "]
+
+
 def test_a_store_that_could_not_be_extended_is_extended_later(monkeypatch):
     """A failure at any copy leaves nothing behind that a later write trips over."""
-    store = FactStore().extended([Fact(f"p{i}", "t") for i in range(16)], rows(*range(16)))
+    store = extended(FactStore(), [Fact(f"p{i}", "t") for i in range(16)], *range(16))
     copy, tries = torch.Tensor.__setitem__, []
 
     def fails(tensor, *args):
@@ -117,7 +127,7 @@ def test_a_store_that_could_not_be_extended_is_extended_later(monkeypatch):
 
     monkeypatch.setattr(torch.Tensor, "__setitem__", fails)
     with pytest.raises(MemoryError):
-        store.extended([Fact("more", "t")], rows(16))
+        extended(store, [Fact("more", "t")], 16)
     monkeypatch.setattr(torch.Tensor, "__setitem__", copy)
-    later = store.extended([Fact("more", "t")], rows(17))
-    assert tries and later.column("value").flatten().tolist() == [*range(16), 17] and len(store) == 16
+    later = extended(store, [Fact("more", "t")], 17)
+    assert tries and later.column("scope").flatten().tolist() == [*range(16), 17] and len(store) == 16
