@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from larimar_editor.cli import bench, calibrate, compare, data, evaluate, fit, train, train_detector
+from larimar_editor.cli import bench, calibrate, compare, data, evaluate, facts, fit, train, train_detector
 
 app = typer.Typer(
     help="Larimar: one-shot, gradient-free knowledge editing with an episodic memory, for EasyEdit.",
@@ -23,6 +23,7 @@ app.command()(compare.compare)
 app.command(name="eval")(evaluate.evaluate)
 app.command()(bench.bench)
 app.add_typer(data.app, name="data")
+app.add_typer(facts.app, name="facts")
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         app()
-    except (FileNotFoundError, ModuleNotFoundError, ValueError) as error:
+    except (OSError, ModuleNotFoundError, ValueError) as error:
         if os.environ.get("LARIMAR_TRACEBACK"):
             raise
         print(f"larimar-editor: {error}", file=sys.stderr)

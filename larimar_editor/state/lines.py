@@ -1,0 +1,97 @@
+"""Facts as JSON lines, and those of folders that older versions wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from larimar_editor.state.fact import Fact
+
+_JOURNAL_START, _RECORD = b"LARIMARJ", b"LJR1"
+
+
+def facts_in_lines(path: Path) -> list[Fact]:
+    """The facts of a file of JSON lines, each an object with ``prompt``, ``target_new`` and perhaps
+    ``subject``; of several with one prompt the last.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a line that is no fact, with its number.
+    """
+    found: dict[str, Fact] = {}
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                request = json.loads(line)
+                if not isinstance(request, dict):
+                    raise ValueError(f"an object with 'prompt' and 'target_new' is wanted, got {request!r}")
+                fact = Fact.from_request(request)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{path}, line {number}: {error}") from error
+            found[fact.key] = fact
+    return list(found.values())
+
+
+def line_of(fact: Fact) -> str:
+    """A fact as a line that `facts_in_lines` reads, without its end."""
+    values: dict[str, Any] = {"prompt": fact.prompt, "target_new": fact.target_new}
+    if fact.subject is not None:
+        values["subject"] = fact.subject
+    return json.dumps(values | {"id": fact.id, "written_at": fact.written_at}, ensure_ascii=False)
+
+
+def facts_in_folder(folder: Path) -> list[Fact]:
+    """The facts of an edited state in a folder, as versions of larimar_editor before there were state files
+    wrote it (formats 1 to 3), its journal included. Their numbers are left there: they are to be written
+    anew.
+
+    Raises:
+        FileNotFoundError: no state there.
+        ValueError: a damaged one.
+    """
+    path = folder / "state.json"
+    if not path.exists():
+        raise FileNotFoundError(f"no edited state in {folder}: state.json is missing")
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+        facts = {fact["id"]: Fact(**fact) for fact in description["facts"]}
+        journal = description.get("journal")
+        next_id = description["next_id"]
+        for record in _records(folder / Path(journal).name) if journal else ():
+            done = json.loads(record["description"])
+            if record["name"] == "write":
+                keys = {Fact(**fact).key for fact in done["facts"]}
+                facts = {id: fact for id, fact in facts.items() if fact.key not in keys}
+                for fact in done["facts"]:
+                    facts[next_id] = Fact(**fact | {"id": next_id, "written_at": done["written_at"]})
+                    next_id += 1
+            elif record["name"] == "forget":
+                for id in done["ids"]:
+                    del facts[id]
+            else:
+                facts = {}
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise ValueError(f"the edited state in {folder} is damaged: {error}") from error
+    return list(facts.values())
+
+
+def _records(path: Path) -> Iterator[dict]:
+    """What the records of a journal say of themselves; a torn last one was never reported as done."""
+    data, place = path.read_bytes(), len(_JOURNAL_START)
+    if not data.startswith(_JOURNAL_START):
+        raise ValueError(f"{path.name} is no journal")
+    header = len(_RECORD) + 8 + 8 + 4 + 4
+    while place + header <= len(data):
+        if data[place : place + 4] != _RECORD:
+            raise ValueError(f"{path.name} has no record at byte {place}")
+        length = int.from_bytes(data[place + 12 : place + 20], "little")
+        body = data[place + header : place + header + length]
+        if len(body) < length:
+            return
+        size = int.from_bytes(body[:8], "little")
+        yield json.loads(body[8 : 8 + size])["__metadata__"]
+        place += header + length
