@@ -2,4 +2,4 @@
 run.
 """
 
-PARTS = ("edits", "blocks", "reads", "generation", "rows", "facts", "lookups", "training")
+PARTS = ("edits", "blocks", "reads", "generation", "rows", "facts", "lookups", "files", "training")

@@ -34,8 +34,9 @@ def among_many(model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) 
     that the look-up has its work and the second stage has only the few candidates that real facts are.
     """
     config = model.config
-    state = filled(config.memory_rows, count, config.latent_size, model.detectors.external.embedding_size)
-    state, candidates = state.to(model.queries.device), config.scope_candidates
+    memory, size = model.edited_state.memory.cleared(), model.detectors.external.embedding_size
+    state, candidates = filled(memory, count, config.latent_size, size), config.scope_candidates
+    state = state.to(model.queries.device)
     spent: dict[str, list[float]] = {}
     with preserved(model, state):
         model.write(facts)

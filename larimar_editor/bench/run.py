@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from transformers import PreTrainedModel
 
-from larimar_editor.bench import edits, growth, lookups, reads, training
+from larimar_editor.bench import edits, files, growth, lookups, reads, training
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.report import write_table
 from larimar_editor.model.larimar import LarimarForCausalLM
@@ -41,12 +41,13 @@ class Sizes:
     prompts: tuple[int, ...]
 
 
+MANY = 100_000  # facts that aims are set for
 USUAL = Sizes(60, (1, 10, 100, 1000), (128, 512, 2048), (10, 1000, 100_000), (1000, 10_000, 100_000))
 FULL = Sizes(
     200,
     (1, 10, 100, 1000, 10_000),
     (128, 512, 2048, 8192),
-    (10, 1000, 100_000),
+    (10, 1000, 100_000, 1_000_000),
     (1000, 10_000, 100_000, 1_000_000),
 )
 
@@ -87,7 +88,7 @@ class Target:
 def _targets(sizes: Sizes) -> list[Target]:
     at = {count: place for place, count in enumerate(sizes.prompts)}
     result = [
-        Target("one edit against the encoder passes in it", ("edits", "single_against_encoder"), 1.5),
+        Target("one edit against the encoder passes in it", ("edits", "single_against_encoder"), 1.12),
         Target(
             "one token with a memory in use against the bare decoder",
             ("generation", "in_scope_against_decoder"),
@@ -98,10 +99,24 @@ def _targets(sizes: Sizes) -> list[Target]:
             ("reads", "among_many", "rephrase_prompt.against_first_stage"),
             1.3,
         ),
+        Target("an update at the largest K against the smallest", ("rows", -1, "against_the_first"), 1.2),
         Target(
             "an edit after the most facts against one after the fewest",
             ("facts", -1, "against_the_first"),
             1.2,
+        ),
+    ]
+    many = max((place for place, count in enumerate(sizes.facts) if count <= MANY), default=0)
+    grown = ("files", "grown", many)
+    result += [
+        Target("an edit on the disk against one in memory", ("files", "durable_against_in_memory"), 1.3),
+        Target("a file of many facts, open and a prompt read, seconds", (*grown, "open_and_first_read"), 5),
+        Target("a read from it against one from a file of few", (*grown, "read_against_the_first"), 1.3),
+        Target("bytes of a fact in it", (*grown, "file_bytes_per_fact"), 8192),
+        Target(
+            "bytes of a fact in memory beyond the index",
+            (*grown, "memory_bytes_per_fact_beyond_the_index"),
+            1024,
         ),
     ]
     if 1000 in sizes.blocks:
@@ -208,7 +223,7 @@ _MEASURES: dict[str, Callable[[Subject, Sizes], Any]] = {
     "blocks": lambda subject, sizes: edits.in_blocks(subject.model, _facts(sizes), sizes.blocks),
     "reads": lambda subject, sizes: (
         reads.reads(subject.model, _facts(sizes)[:200])
-        | {"among_many": reads.among_many(subject.model, _facts(sizes)[:60], max(sizes.facts))}
+        | {"among_many": reads.among_many(subject.model, _facts(sizes)[:60], min(MANY, max(sizes.facts)))}
     ),
     "generation": lambda subject, sizes: reads.generation(subject.model, subject.bare, _facts(sizes)[0]),
     "rows": lambda subject, sizes: _growth(growth.with_rows, subject, sizes.rows),
@@ -216,6 +231,10 @@ _MEASURES: dict[str, Callable[[Subject, Sizes], Any]] = {
         growth.with_facts, subject, sizes.facts, subject.model.config.memory_rows
     ),
     "lookups": _lookups,
+    "files": lambda subject, sizes: {
+        **files.durable(subject.model, _facts(sizes)[: sizes.edits]),
+        "grown": files.grown(subject.model, _facts(sizes)[:60], sizes.facts),
+    },
     "training": lambda subject, sizes: subject.training_speed(),
 }
 
@@ -266,6 +285,9 @@ def panels_of(report: Mapping) -> list[Panel]:
     for part, axis in (("rows", "memory rows K"), ("facts", "facts written already")):
         if part in report:
             curves[axis] = {"seconds of an update": [(row[part], row["median"]) for row in report[part]]}
+    if "rows" in report:
+        fixed = [(row["rows"], row["fixed"]["median"]) for row in report["rows"]]
+        curves["memory rows K"]["with a fixed memory"] = fixed
     if "lookups" in report:
         curves["written prompts"] = {
             kind: [(row["prompts"], row[kind]["median"]) for row in report["lookups"] if kind in row]
