@@ -28,6 +28,7 @@ NAMES = (
     "rephrase",
     "perplexity",
     "stream",
+    "lifelong",
 )
 
 

@@ -34,7 +34,9 @@ def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
     step = max(1, len(edits) // ASKED)
 
     def score(cases: Sequence[Edit]) -> list[dict]:
-        return score_many_edits(context.larimar(memory_rows=rows), edits, progress=False, only=cases)
+        return score_many_edits(
+            context.larimar(memory="fixed", memory_rows=rows), edits, progress=False, only=cases
+        )
 
     name = f"K = {rows}, N = {len(edits)}"
     return Condition(

@@ -44,7 +44,7 @@ def _condition(context: Context, edits: Sequence[Edit], rows: int, count: int, n
         return state_with(model, [request for edit in blocks[block] for request in the_edit_alone(edit)])
 
     def score(places: Sequence[int]) -> list[dict]:
-        model = context.larimar(memory_rows=rows)
+        model = context.larimar(memory="fixed", memory_rows=rows)
         return [
             _trial(model, written(model, place // count), blocks[place // count], place % count)
             for place in places

@@ -40,7 +40,7 @@ def _conditions(context: Context) -> list[Condition]:
 
 
 def _score(context: Context, sigma: float, edits: Sequence[Edit]) -> list[dict]:
-    model = context.larimar(sigma_w=sigma, memory_rows=16)
+    model = context.larimar(sigma_w=sigma, memory="fixed", memory_rows=16)
     records = []
     for edit in edits:
         with preserved(model, model.edited_state.cleared()):

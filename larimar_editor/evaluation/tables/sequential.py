@@ -21,7 +21,9 @@ def _conditions(context: Context) -> list[Condition]:
     few = edits[: context.baseline_cases]
 
     def base(cases: Sequence[Edit]) -> list[dict]:
-        return [{"f1": score} for score in _f1(context.larimar(memory_rows=len(edits)), cases)]
+        return [
+            {"f1": score} for score in _f1(context.larimar(memory="fixed", memory_rows=len(edits)), cases)
+        ]
 
     blocks = [edits] + [few] * (0 < len(few) < len(edits))
     result = [
@@ -35,7 +37,7 @@ def _larimar(context: Context, edits: Sequence[Edit]) -> Condition:
     rows = len(edits)
 
     def score(cases: Sequence[Edit]) -> list[dict]:
-        model, generated = context.larimar(memory_rows=rows), []
+        model, generated = context.larimar(memory="fixed", memory_rows=rows), []
         asked = lambda: generated.extend(_f1(model, cases))
         records = score_many_edits(model, cases, sequentially=True, progress=False, asked=asked)
         return [record | {"f1": value} for record, value in zip(records, generated, strict=True)]
