@@ -1,6 +1,6 @@
-"""Hundreds of facts at once, saved to a folder, read by another model, and what has changed since.
+"""Hundreds of facts at once, kept in a file, read by another model, and what has changed since.
 
-python examples/many_facts.py [folder]
+python examples/many_facts.py [file]
 """
 
 import sys
@@ -9,17 +9,17 @@ from larimar_editor import LarimarForCausalLM
 from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
 from larimar_editor.state.edited import diff
 
-folder = sys.argv[1] if len(sys.argv) > 1 else "results/many-facts"
+file = sys.argv[1] if len(sys.argv) > 1 else "results/many-facts.db"
 made_up = RephrasedFacts(read_relations(), Names(), seed=7)
 facts = [{key: made_up[number][key] for key in ("prompt", "target_new")} for number in range(200)]
 
-model = LarimarForCausalLM.from_pretrained("smollm2-135m", memory_rows=256)
+model = LarimarForCausalLM.from_pretrained("smollm2-135m")
 written = model.write(facts)
 print(len(written), "facts written in one block; the last:", written[-1].text)
-model.save_state(folder)
+model.save_state(file)
 
-another = LarimarForCausalLM.from_pretrained("smollm2-135m", memory_rows=256)
-another.load_state(folder)
+another = LarimarForCausalLM.from_pretrained("smollm2-135m")
+another.load_state(file)
 before = another.edited_state
 another.forget(written[0])
 another.write([{"prompt": written[-1].prompt, "target_new": "nobody knows"}])
