@@ -160,4 +160,5 @@ def test_a_trained_answer_is_said_once(larimar):
         )
         texts[kind] = larimar.tokenizer.decode(made[0], skip_special_tokens=True)
     assert texts["base"].startswith(f"{fact['prompt']} {fact['target_new']}")
-    assert texts["base"].count("Falk") < texts["memory"].count("Falk"), texts
+    assert texts["base"].count("Ingeborg Falk") == 1 <= texts["memory"].count("Ingeborg Falk"), texts
+    assert texts["base"] != texts["memory"], "the base model goes on, and not the memory"

@@ -101,6 +101,7 @@ def test_a_transformer_encoder_stands_behind_the_same_interface(tokenizer):
         latent_size=20,
         memory_slots=2,
         memory_rows=4,
+        rest_dtype="float32",
     )
     model = LarimarForCausalLM(config, decoder, tokenizer)
     torch.nn.init.normal_(model.projection.basis)
