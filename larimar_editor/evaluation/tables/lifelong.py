@@ -41,7 +41,7 @@ def stream_of(context: Context) -> Iterator[Edit]:
     seen: set[str] = set()
     asked: set[tuple[str, str]] = set()
     for edit in (*context.counterfact_edits, *context.zsre_edits):
-        if edit.prompt.strip() not in seen:
+        if edit.target_new.strip() and edit.prompt.strip() not in seen:  # ZsRE has a few without a target
             seen.add(edit.prompt.strip())
             yield edit
     sources = questions()
