@@ -309,7 +309,7 @@ def _hash(key: str) -> int:
 
 def _room(rows: int) -> int:
     """Rows that columns have where so many are wanted: some are spare, so that few edits copy them."""
-    return rows + rows // 8 + _FEW
+    return rows + rows // 32 + _FEW
 
 
 def _places(chosen: Tensor) -> list[int]:
