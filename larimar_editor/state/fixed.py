@@ -41,27 +41,27 @@ class Fixed:
         """Bytes that an update makes anew."""
         return self.memory.nbytes
 
-    def written(self, values: Tensor, keys: Tensor) -> tuple[Fixed, Mapping[str, Tensor]]:
+    def written(self, values: Sequence[bytes], keys: Tensor) -> tuple[Fixed, Mapping[str, Tensor]]:
         """One least-squares update (eq. (mem_update_seq) with alpha = 1), and the weights that were written.
 
         Args:
-            values: encodings ``(N, width)``.
+            values: N latents as they are kept, so that forgetting removes just what was written.
             keys: ``(N, key size)``.
         """
-        reference = self.reference.extended(keys)
+        reference, Z = self.reference.extended(keys), self.rest.unpacked(values).to(self.device)
         weights = reference.weights(keys).float()  # kept so, and used from there
-        memory = self.memory.widened(values.shape[1])
-        memory = memory.update(fitted(values, memory.latent_size), weights, alpha=1)
+        memory = self.memory.widened(Z.shape[1])
+        memory = memory.update(fitted(Z, memory.latent_size), weights, alpha=1)
         return replace(self, memory=memory, reference=reference), {"weight": weights}
 
     def forgotten(self, store: FactStore, rows: Sequence[int]) -> Fixed:
         """Without the facts of these rows (eq. (mem_update_seq) with alpha = -1)."""
-        values = self.rest.unpacked(store.values(rows)).to(self.device)
-        return self.less(values, store.column("weight")[list(rows)])
+        return self.less(store.values(rows), store.column("weight")[list(rows)])
 
-    def less(self, values: Tensor, weights: Tensor) -> Fixed:
-        """Without what was written as ``values`` ``(N, width)`` under ``weights`` ``(N, K)``."""
-        memory = self.memory.forget(fitted(values, self.memory.latent_size), weights)
+    def less(self, values: Sequence[bytes], weights: Tensor) -> Fixed:
+        """Without what was written as N latents at rest under ``weights`` ``(N, K)``."""
+        Z = self.rest.unpacked(values).to(self.device)
+        memory = self.memory.forget(fitted(Z, self.memory.latent_size), weights)
         if memory.rows_written:  # a synchronisation with the device: which rows are free is kept on the host
             untouched = (memory.key_covariance.diagonal() < _UNTOUCHED).cpu()
         else:

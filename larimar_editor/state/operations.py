@@ -62,9 +62,7 @@ class Write:
         # Nothing of the forgotten is left where all are: another detector may have come meanwhile.
         store = state.store if len(state.store) else state.store.compacted()
         values = state.memory.rest.packed(self.values)
-        # As they are kept, so that forgetting removes just what was written.
-        kept = state.memory.rest.unpacked(values).to(state.device)
-        memory, columns = state.memory.written(kept, self.keys)
+        memory, columns = state.memory.written(values, self.keys)
         columns = {**columns, "scope": self.scope.detach().float()}
         if self.scope is not self.keys:
             columns["key"] = self.keys.detach().float()

@@ -45,8 +45,8 @@ class Pages:
     rest: Rest
     device: torch.device
 
-    def written(self, values: Tensor, keys: Tensor) -> tuple[Pages, Mapping[str, Tensor]]:
-        """Encodings ``(N, width)`` written under keys, and columns that their facts get: itself, and none."""
+    def written(self, values: Sequence[bytes], keys: Tensor) -> tuple[Pages, Mapping[str, Tensor]]:
+        """Latents at rest written under keys, and columns that their facts get: itself, and none."""
         return self, {}
 
     def forgotten(self, store: FactStore, rows: Sequence[int]) -> Pages:
@@ -102,7 +102,7 @@ class Pages:
                 rows = rows[hashes[rows] >> shift == hashes[row] >> shift]
             if len(rows) <= self.rows:
                 break
-        return rows.tolist()
+        return sorted(rows.tolist(), key=store.entries.ids.__getitem__)
 
     def _readout(self, store: FactStore, row: int, key: Tensor | None, sigma_w: float) -> Tensor:
         rows = self.page(store, row)

@@ -73,14 +73,13 @@ def state_in(file: StateFile, like: EditedState) -> EditedState:
 def _replayed(memory: Fixed, file: StateFile) -> tuple[Fixed, dict[int, Tensor]]:
     """A memory after a file's operations, and the weights that facts were written with, by id."""
     weights: dict[int, Tensor] = {}
-    values = lambda ids: memory.rest.unpacked(file.values(ids)).to(memory.device)
     for done in file.operations():
         if done.forgotten:
             gone = torch.stack([weights[id] for id in done.forgotten])
-            memory = memory.less(values(done.forgotten), gone)
+            memory = memory.less(file.values(done.forgotten), gone)
         if done.written:
             columns = file.columns(done.written)
             keys = columns.get("key", columns["scope"]).to(memory.device)
-            memory, made = memory.written(values(done.written), keys)
+            memory, made = memory.written(file.values(done.written), keys)
             weights |= zip(done.written, made["weight"])
     return memory, weights
