@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.cache_utils import DynamicLayer
 
-from larimar_editor.model.rotary import PositionCode, position_code
+from larimar_editor.model.rotary import position_codes
 from larimar_editor.utils.locks import decoder_lock
 from larimar_editor.utils.text import cut_to
 
@@ -31,12 +32,20 @@ class StateShape:
 
     @classmethod
     def of(cls, decoder: PreTrainedModel) -> StateShape:
-        """Measured on the decoder rather than read from its configuration, whose names differ by family."""
-        device = next(decoder.parameters()).device
-        with torch.no_grad():
-            cache = _run(decoder, torch.zeros(1, 1, dtype=torch.long, device=device), None)
-        keys, _ = cached(cache.layers[0])
-        return cls(len(cache.layers), keys.shape[1], keys.shape[3])
+        """Measured on the decoder rather than read from its configuration, whose names differ by family.
+
+        Raises:
+            TypeError: a layer without keys and values.
+            ValueError: layers whose keys differ in shape.
+        """
+        keys = _keys_of_a_token(decoder)
+        shapes = {each.shape for each in keys}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"Larimar's slots hold keys of one shape; the layers of a decoder of type "
+                f"{decoder.config.model_type!r} have {', '.join(str(tuple(each)) for each in sorted(shapes))}"
+            )
+        return cls(len(keys), keys[0].shape[1], keys[0].shape[3])
 
 
 def signature(decoder: PreTrainedModel, shape: StateShape | None = None) -> dict:
@@ -74,8 +83,9 @@ class DecoderStates:
         self.decoder = decoder
         self.tokenizer = tokenizer
         self.max_length = max_length
-        self.positions: PositionCode = position_code(decoder)
         self.shape = StateShape.of(decoder)
+        keys_at = lambda position: [keys.float() for keys in _keys_of_a_token(decoder, position)]
+        self.positions = position_codes(decoder, keys_at)
 
     @property
     def bos_token_id(self) -> int:
@@ -124,9 +134,9 @@ class DecoderStates:
         cache = _run(self.decoder, ids, mask)
         wanted = (lengths[:, None] - count + torch.arange(count, device=device)).clamp_min(1)
         layers = []
-        for keys, values in map(cached, cache.layers):
+        for position, (keys, values) in zip(self.positions, map(cached, cache.layers)):
             at = wanted.to(keys.device)[:, None, :, None].expand(-1, keys.shape[1], -1, keys.shape[3])
-            keys = self.positions.remove(keys.gather(2, at).float(), wanted)
+            keys = position.remove(keys.gather(2, at).float(), wanted)
             layers.append(torch.stack((keys, values.gather(2, at).float()), dim=1).to(device))
         return torch.stack(layers, dim=1).permute(0, 4, 1, 2, 3, 5)
 
@@ -136,9 +146,9 @@ class DecoderStates:
         device = next(self.decoder.parameters()).device
         cache = _run(self.decoder, torch.tensor([[self.bos_token_id]], device=device), None)
         at = torch.zeros(1, 1, device=device)
-        states = map(cached, cache.layers)
         pairs = [
-            torch.stack((self.positions.remove(keys.float(), at), values.float())) for keys, values in states
+            torch.stack((position.remove(keys.float(), at), values.float()))
+            for position, (keys, values) in zip(self.positions, map(cached, cache.layers))
         ]
         return torch.stack([pair[:, 0, :, 0].to(device) for pair in pairs])
 
@@ -148,7 +158,8 @@ class DecoderStates:
         devices = _layer_devices(self.decoder, self.shape.layers)
         for index, device in enumerate(devices):
             keys, values = states[:, :, index].to(device).permute(2, 0, 3, 1, 4)
-            cache.update(self.positions.apply(keys, positions.to(device)).to(dtype), values.to(dtype), index)
+            keys = self.positions[index].apply(keys, positions.to(device))
+            cache.update(keys.to(dtype), values.to(dtype), index)
         return cache
 
 
@@ -166,10 +177,22 @@ def cached(layer: object) -> tuple[Tensor, Tensor]:
     return keys, values
 
 
-def _run(decoder: PreTrainedModel, ids: Tensor, mask: Tensor | None) -> DynamicCache:
+def _run(decoder: PreTrainedModel, ids: Tensor, mask: Tensor | None, **positions: Tensor) -> DynamicCache:
+    cache = DynamicCache(config=decoder.config)
+    # A layer with a sliding window keeps all here: which states are wanted is not for the window to say.
+    cache.layers = [DynamicLayer() if getattr(each, "is_sliding", False) else each for each in cache.layers]
     with decoder_lock(decoder):
         # The body alone: logits over the vocabulary would cost as much again.
-        return body(decoder)(input_ids=ids, attention_mask=mask, use_cache=True).past_key_values
+        given = {"input_ids": ids, "attention_mask": mask, "past_key_values": cache} | positions
+        return body(decoder)(**given, use_cache=True).past_key_values
+
+
+@torch.no_grad()
+def _keys_of_a_token(decoder: PreTrainedModel, position: int | None = None) -> list[Tensor]:
+    """Keys ``(1, H, 1, D)`` of each layer for a lone token, at its usual position or another."""
+    token = torch.zeros(1, 1, dtype=torch.long, device=next(decoder.parameters()).device)
+    positions = {} if not position else {"position_ids": token + position}
+    return [cached(layer)[0] for layer in _run(decoder, token, None, **positions).layers]
 
 
 def body(decoder: PreTrainedModel) -> nn.Module:
