@@ -23,6 +23,10 @@ def test_no_question_comes_twice_and_the_public_ones_come_first(context):
     assert [edit.prompt for edit in edits[:60]] == [edit.prompt for edit in context.counterfact_edits]
     assert edits == list(islice(lifelong.stream_of(context), 1500)), "the same whenever it is asked for"
     made = edits[400:]
+    asked = {edit.prompt for edit in made} | {prompt for edit in made for prompt in edit.rephrase_prompts}
+    assert not asked & {prompt for e in made for prompt in (*e.locality_prompts, *e.portability_prompts)}, (
+        "what is to stay as before is no fact of the stream's"
+    )
     assert sum(bool(e.rephrase_prompts and e.locality_prompts and e.portability_prompts) for e in made) > 900
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from statistics import fmean, median
 
@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from larimar_editor.data.edits import Edit
 from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.facts import AskedFacts
+from larimar_editor.data.questions.kinds import SUBJECT
 from larimar_editor.evaluation.harness.baselines import retained_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
@@ -36,35 +37,45 @@ _BATCH = 16
 
 def stream_of(context: Context) -> Iterator[Edit]:
     """Facts without an end: CounterFact's and ZsRE's, then made-up ones. No prompt comes twice, nor one
-    question about one subject in two wordings.
+    question about one subject in two wordings; and no made-up fact answers what another one's other question
+    or neighbour asks.
     """
     seen: set[str] = set()
-    asked: set[tuple[str, str]] = set()
     for edit in (*context.counterfact_edits, *context.zsre_edits):
         if edit.target_new.strip() and edit.prompt.strip() not in seen:  # ZsRE has a few without a target
             seen.add(edit.prompt.strip())
             yield edit
+    yield from _made_up(context.seed, seen)
+
+
+def _made_up(seed: int, written: set[str]) -> Iterator[Edit]:
+    """Made-up facts, none of which asks what is in ``written``."""
     sources = questions()
     kinds = [*sources.held_out, *(kind for row in sources.of_subjects.values() for kind in row)]
     kinds += [*sources.training["kinds"], *sources.training["sheets"]]
-    made = AskedFacts(kinds, sources.names, context.seed)
-    number = 0
-    while True:
-        record, number = made[number], number + 1
-        question = record["relation"], record["subject"]
-        if question in asked or record["prompt"].strip() in seen:
+    wordings = {kind.name: kind.wordings for kind in kinds}
+    made = AskedFacts(kinds, sources.names, seed)
+    answered, unanswered = set(written), set[str]()  # texts that a fact asks, and that none may ask
+    for number in itertools.count():
+        record = made[number]
+        asks = {wording.replace(SUBJECT, record["subject"]) for wording in wordings[record["relation"]]}
+        if record["prompt"] in answered or not unanswered.isdisjoint(asks):
             continue
-        asked.add(question)
-        seen.add(record["prompt"].strip())
+        answered |= asks
+        other, neighbour = (
+            [text for text in record[sort] if text not in answered][:1]
+            for sort in ("other_prompt", "locality_prompt")
+        )
+        unanswered |= {*other, *neighbour}
         yield Edit(
             record["prompt"],
             record["target_new"],
             "",
             record["subject"],
             tuple(record["rephrase_prompt"][:1]),
-            tuple(record["locality_prompt"][:1]),
+            tuple(neighbour),
             (record["target_new"],),
-            tuple(record["other_prompt"][:1]),
+            tuple(other),
             (record["target_new"],),
             case_id=number,
         )
@@ -161,7 +172,7 @@ def _conditions(context: Context) -> list[Condition]:
         context.limit or COUNTS[0]
     ]
     # The files' own cases all count, however few of them are wanted in other tables.
-    edits = list(islice(stream_of(context), counts[-1]))
+    edits = list(itertools.islice(stream_of(context), counts[-1]))
     life = Life(context, edits)
     few = last_of_each_prompt(edits)[: context.baseline_cases]
     return [_condition(context, life, count) for count in counts] + retained_edit_conditions(
