@@ -37,7 +37,10 @@ def evaluate(
     asked: Annotated[
         Optional[list[Path]],
         typer.Option(
-            help="Further data of the table scope: KnowEdit, SimpleQuestions or edits; may be given again."
+            "--data",
+            "--asked",
+            help="Further data of the tables scope and knowedit: KnowEdit, SimpleQuestions or edits; may be "
+            "given again.",
         ),
     ] = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first cases only.", min=1)] = None,

@@ -5,7 +5,7 @@ sixty.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -130,12 +130,12 @@ def _portability(record: Mapping) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if "New Question" in given:
         return (given["New Question"],), (given["New Answer"],)
     asked = [each for kind in given.values() for each in kind]
-    return tuple(each["prompt"] for each in asked), tuple(_first(each["ground_truth"]) for each in asked)
+    return tuple(each["prompt"] for each in asked), tuple(first_name(each["ground_truth"]) for each in asked)
 
 
-def _first(value: str | list) -> str:
-    """KnowEdit nests an answer and its aliases in lists; the first is taken."""
-    return value if isinstance(value, str) else _first(value[0])
+def first_name(answer: str | Sequence) -> str:
+    """KnowEdit nests an answer and its other names in lists; the first is taken, "" of an empty list."""
+    return answer if isinstance(answer, str) else first_name(answer[0]) if answer else ""
 
 
 def _several(value: str | list[str] | None) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from larimar_editor.data.edits import first_name
 from larimar_editor.data.questions.aliases import may_be_known
 from larimar_editor.data.questions.facts import QuestionNames
 from larimar_editor.data.questions.kinds import SUBJECT, falls_in
@@ -54,8 +55,19 @@ def read_knowedit(path: Path) -> list[dict]:
 
 def prompts_of(record: Mapping, sort: str) -> list[str]:
     """A record's prompts of a sort of `PARTS`."""
-    part, name = PARTS[sort]
-    return [each["prompt"] for each in (record.get(part) or {}).get(name, ())]
+    return [prompt for prompt, _ in answered_prompts(record, *PARTS[sort])]
+
+
+def answered_prompts(record: Mapping, part: str, name: str) -> list[tuple[str, str]]:
+    """Prompts of a record with the first of their answers' names; "" where it has none.
+
+    Args:
+        record: KnowEdit's.
+        part: "portability" or "locality".
+        name: such as "Subject_Aliasing" or "Relation_Specificity".
+    """
+    asked = (record.get(part) or {}).get(name, ())
+    return [(each["prompt"], first_name(each["ground_truth"])) for each in asked]
 
 
 def template(prompt: str, subject: str) -> str:

@@ -53,12 +53,8 @@ def run_trial(editor, trial: Trial, release_2023: bool) -> list[dict]:
 
 def _questions(model, tokenizer, stage: Stage, before: Sequence) -> dict:
     after = scores(model, tokenizer, stage.scored)
-    same = [
-        sum(a == b for a, b in zip(new.predicted, old.predicted)) / len(new.predicted)
-        for new, old in zip(after, before)
-    ]
     return {
-        "scores": [{"accuracy": score.accuracy, "same": share} for score, share in zip(after, same)],
+        "scores": [{"accuracy": new.accuracy, "same": new.as_before(old)} for new, old in zip(after, before)],
         "answers": answers(model, stage.generated, tokenizer=tokenizer, **stage.sampling),
     }
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from statistics import fmean
 
 from tqdm.auto import tqdm
 
@@ -94,9 +92,7 @@ def _ask(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
         values = [score.accuracy for score in scores]
         if name == "locality":
             plain = target_scores(model, pairs, Reading.nothing(len(pairs), model.config.latent_size))
-            values = [
-                fmean(map(operator.eq, one.predicted, other.predicted)) for one, other in zip(scores, plain)
-            ]
+            values = [score.as_before(base) for score, base in zip(scores, plain)]
         for (prompt, _), value in zip(part, values):
             records[prompt][name] = value
     return list(records.values())

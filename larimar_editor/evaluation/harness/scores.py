@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -27,6 +28,12 @@ class TargetScore:
     log_probability: float
     accuracy: float
     predicted: tuple[int, ...]
+
+    def as_before(self, before: TargetScore) -> float:
+        """Share of the target's tokens for which the model says what another score of the same has, 0 to
+        1.
+        """
+        return fmean(one == other for one, other in zip(self.predicted, before.predicted, strict=True))
 
 
 def target_scores(

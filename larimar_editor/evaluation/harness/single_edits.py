@@ -5,6 +5,7 @@ its answer?
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -60,19 +61,48 @@ def score_single_edits(
 
 
 def _score_together(model: LarimarForCausalLM, edits: Sequence[Edit], requests: Requests) -> list[dict]:
-    pairs: list[tuple[str, str]] = []
-    readings: list[Reading] = []
-    for edit in edits:
-        own = pairs_of(edit)
-        with preserved(model, model.edited_state.cleared()):
-            if chosen := requests(edit):
-                model.write(chosen)
-            readings.append(model.read([prompt for prompt, _ in own]))
-        pairs += own
-    reading = Reading.joined(readings)
-    edited = iter(zip(target_scores(model, pairs, reading), reading.in_scope.tolist()))
-    base = iter(target_scores(model, pairs, Reading.nothing(len(pairs), model.config.latent_size)))
+    scores = scored_alone(model, [(requests(edit), pairs_of(edit)) for edit in edits])
+    edited, base = iter(zip(scores.edited, scores.in_scope)), iter(scores.base)
     return [_record(edit, edited, base) for edit in edits]
+
+
+@dataclass(frozen=True)
+class AloneScores:
+    """Scores of the pairs of several cases, one case after the other.
+
+    Attributes:
+        edited: with the case's requests, and nothing else, written.
+        in_scope: whether the prompt was.
+        base: with nothing written.
+    """
+
+    edited: list[TargetScore]
+    in_scope: list[bool]
+    base: list[TargetScore]
+
+
+def scored_alone(
+    model: LarimarForCausalLM, cases: Sequence[tuple[list[dict], list[tuple[str, str]]]]
+) -> AloneScores:
+    """Write each case's requests to a memory of their own and score its prompts and answers; all cases share
+    a pass of the decoder.
+
+    Args:
+        model: its edited state is as before afterwards.
+        cases: requests, none of which measure the base model, and pairs of prompt and answer.
+    """
+    pairs = [pair for _, own in cases for pair in own]
+    readings: list[Reading] = []
+    for requests, own in cases:
+        with preserved(model, model.edited_state.cleared()):
+            if requests:
+                model.write(requests)
+            readings.append(model.read([prompt for prompt, _ in own]))
+    reading = Reading.joined(readings)
+    nothing = Reading.nothing(len(pairs), model.config.latent_size)
+    return AloneScores(
+        target_scores(model, pairs, reading), reading.in_scope.tolist(), target_scores(model, pairs, nothing)
+    )
 
 
 def record_of(edit: Edit, after: Sequence[TargetScore], before: Sequence[TargetScore]) -> dict:
@@ -104,8 +134,8 @@ def _record(edit: Edit, edited, base) -> dict:
     locality = []
     for _ in zip(edit.locality_prompts, edit.locality_ground_truth):
         (after, in_scope), (new, _), before, _ = next(edited), next(edited), next(base), next(base)
-        same = float(np.mean([a == b for a, b in zip(after.predicted, before.predicted, strict=True)]))
-        locality.append({"in_scope": in_scope, "same": same} | _against(after, new, ""))
+        same = {"same": after.as_before(before)}
+        locality.append({"in_scope": in_scope} | same | _against(after, new, ""))
     record = {"case_id": edit.case_id, "rewrite": asked[:1], "rephrase": asked[1:], "locality": locality}
     return record | {"portability": [_followed(next(edited), next(base)) for _ in edit.portability_prompts]}
 

@@ -15,6 +15,7 @@ NAMES = (
     "ablation",
     "scope",
     "subjects",
+    "knowedit",
     "lengths",
     "realworld",
     "fluency",

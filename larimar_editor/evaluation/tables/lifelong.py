@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 
 from tqdm.auto import tqdm
 
@@ -23,7 +23,7 @@ from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.records import Condition, read_records, whole_lines
-from larimar_editor.evaluation.harness.scores import TargetScore, target_scores
+from larimar_editor.evaluation.harness.scores import target_scores
 from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
@@ -155,16 +155,12 @@ def _scores(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
                     [pair for _, pair in part],
                     Reading.nothing(len(part), model.config.latent_size),
                 )
-                values = [_as_before(one, other) for one, other in zip(scores, base)]
+                values = [score.as_before(other) for score, other in zip(scores, base)]
             else:
                 values = [score.accuracy for score in scores]
             for (place, _), value in zip(part, values):
                 records[place][kind] = value
     return records
-
-
-def _as_before(score: TargetScore, base: TargetScore) -> float:
-    return fmean(a == b for a, b in zip(score.predicted, base.predicted))
 
 
 def _conditions(context: Context) -> list[Condition]:
