@@ -136,5 +136,5 @@ EVALUATION = Evaluation(
     "checkpoint's threshold, or, for the sentence encoder as it is, at the equal-error point of these very "
     "cases. Equal-error rate and F1 are of all prompts but the written one. Made-up facts are of the quarter "
     "of the kinds of questions that nothing is trained on; those typed by hand are written without a look at "
-    "any of them. Further data by `--asked`.",
+    "any of them. Further data by `--data`.",
 )
