@@ -120,12 +120,21 @@ class FactStore:
         return self._log.entries.facts(self.alive_rows())
 
     def row(self, fact: Fact | str | int) -> int | None:
-        """The row of a fact, by itself, its prompt or its id; None when it is not written."""
+        """The row of a fact, by itself, its prompt or its id; None when it is not written.
+
+        Raises:
+            TypeError: what is none of these.
+        """
         if isinstance(fact, int):
             row = self._log.entries.row_of(fact)
             rows: Iterable[int] = [] if row is None else [row]
-        else:
+        elif isinstance(fact, (Fact, str)):
             rows = self._log.entries.rows_of(fact.key if isinstance(fact, Fact) else fact.strip())
+        else:
+            raise TypeError(
+                f"a fact is named by itself, by its prompt or by its id, got {fact!r}; several are given one "
+                "by one: forget(first, second)"
+            )
         return next((row for row in rows if row < self.length and bool(self.alive[row])), None)
 
     def find(self, fact: Fact | str | int) -> Fact | None:

@@ -442,6 +442,8 @@ def test_forgetting_the_unknown_names_it_and_changes_nothing(tiny):
             tiny.forget(PROMPTS[0], fact)
     with pytest.raises(UnknownFact, match="Danielle"):
         tiny.forget(PROMPTS[0], PROMPTS[0])
+    with pytest.raises(TypeError, match="one by one"):
+        tiny.forget(PROMPTS[:2])
     assert tiny.edited_state is state
     tiny.forget(tiny.facts()[1].id)
     with pytest.raises(UnknownFact, match="Portugal"):

@@ -1,0 +1,121 @@
+"""Nothing mixes devices: edits, reads and generation on a GPU that is none (see `pretend_gpu`)."""
+
+import pytest
+import torch
+from conftest import FACTS, UNRELATED, make_tiny
+from pretend_gpu import GPU, Mixed, OnGpu, moved, pretend_gpu
+from safetensors.torch import load_file
+
+from larimar_editor.checkpoints import CHECKPOINTS
+from larimar_editor.scope.detectors import sentence_encoder as fresh_sentence_encoder
+
+PROMPTS = [fact["prompt"] for fact in FACTS]
+BATCH = [PROMPTS[0], UNRELATED[0], PROMPTS[1]]
+
+
+def eager(model):
+    """Attention that is written out: which fused kernel runs is the device's own affair."""
+    model.decoder.set_attn_implementation("eager")
+    model.detectors.sentence_encoder[0].auto_model.set_attn_implementation("eager")
+    return model
+
+
+def edited_and_asked(model, tokenizer, path):
+    """Everything that touches a device, and what came of it."""
+    device = model.decoder.device
+    model.write(FACTS[:2])
+    model.write(FACTS[2:])
+    model.forget(PROMPTS[2])
+    model.write([FACTS[2] | {"target_new": "Herman Melville himself"}])
+    model.undo()
+    inputs = tokenizer(BATCH, return_tensors="pt", padding=True, padding_side="left").to(device)
+    reading = model.read(BATCH)
+    with torch.no_grad():
+        logits = model(**inputs).logits
+        loss = model(**inputs, labels=inputs.input_ids).loss
+    ids = model.generate(**inputs, max_new_tokens=4, do_sample=False)
+    beams = model.generate(**inputs, max_new_tokens=3, num_beams=2, do_sample=False)
+    model.save_state(path)
+    model.load_state(path)
+    again = model.generate(**inputs, max_new_tokens=4, do_sample=False, use_cache=False)
+    return {
+        "in_scope": reading.in_scope.cpu(),
+        "latents": reading.latents.cpu(),
+        "logits": logits.cpu(),
+        "loss": loss.cpu(),
+        "ids": ids.cpu(),
+        "beams": beams.cpu(),
+        "again": again.cpu(),
+    }
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"memory": "fixed"},
+        {"memory": "fixed", "addressing": "pseudoinverse", "reference": "random", "key_encoding": "latent"},
+        {"decoder_mode": "lora", "after_answer": "base"},
+        {"rest_dtype": "float16", "addressed_by": "query"},
+        {"scope": "none"},
+    ],
+    ids=str,
+)
+def test_what_is_done_on_a_gpu_is_what_is_done_on_the_cpu(tokenizer, tmp_path, settings):
+    settings = {"scope_threshold": 0.5} | settings
+    expected = edited_and_asked(eager(make_tiny(tokenizer, **settings)), tokenizer, tmp_path / "cpu.db")
+    model = eager(make_tiny(tokenizer, **settings))
+    model.detectors._sentence_encoder = eager_copy()
+    with pretend_gpu() as gpu:
+        moved(model)
+        moved(model.detectors.sentence_encoder)
+        assert model.decoder.device == GPU
+        actual = edited_and_asked(model, tokenizer, tmp_path / "gpu.db")
+    assert len(gpu.operations) > 40, "the work was done there"
+    for name, value in expected.items():
+        torch.testing.assert_close(actual[name], value, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_both_stages_of_the_detector_stay_on_one_device(tokenizer):
+    weights = load_file(CHECKPOINTS["smollm2-135m"] / "model.safetensors")
+    weights = {
+        name.removeprefix("scope."): value for name, value in weights.items() if name.startswith("scope.")
+    }
+    assert any(name.startswith("look.") for name in weights)
+    scores = []
+    for on_gpu in (False, True):
+        model = eager(make_tiny(tokenizer))
+        model.detectors._sentence_encoder = eager_copy()
+        model.detectors.weights = weights
+        with pretend_gpu():
+            if on_gpu:
+                moved(model)
+                moved(model.detectors.sentence_encoder)
+            model.write(FACTS)
+            scores.append(model.scope_of(["What is Danielle Darrieux's mother tongue?", *UNRELATED]).score)
+            assert isinstance(next(model.detectors.external.look.network.parameters()), OnGpu) == on_gpu
+    torch.testing.assert_close(scores[1], scores[0], atol=1e-3, rtol=1e-3)
+
+
+def test_the_pretended_gpu_catches_what_a_gpu_would():
+    with pretend_gpu():
+        there, here = torch.ones(3, device="cuda:0"), torch.ones(3)
+        assert torch.equal((there + 1).cpu(), here + 1)
+        assert (there * torch.tensor(2.0)).device == GPU, "a single number may be the CPU's"
+        for mixed in (
+            lambda: there + here,
+            lambda: here.add_(there),
+            lambda: torch.cat((there, here)),
+            lambda: here[there.bool()],
+            lambda: torch.where(there > 0, here, 0.0),
+        ):
+            with pytest.raises(Mixed):
+                mixed()
+        assert torch.equal(there[here.long() - 1].cpu(), here), "indices may be the CPU's"
+
+
+def eager_copy():
+    """A sentence encoder of its own: the shared one stays on the CPU."""
+    encoder = fresh_sentence_encoder()
+    encoder[0].auto_model.set_attn_implementation("eager")
+    return encoder
