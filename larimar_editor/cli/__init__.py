@@ -7,7 +7,18 @@ import sys
 
 import typer
 
-from larimar_editor.cli import bench, calibrate, compare, data, evaluate, facts, fit, train, train_detector
+from larimar_editor.cli import (
+    bench,
+    calibrate,
+    compare,
+    data,
+    evaluate,
+    facts,
+    fit,
+    lm_eval,
+    train,
+    train_detector,
+)
 
 app = typer.Typer(
     help="Larimar: one-shot, gradient-free knowledge editing with an episodic memory, for EasyEdit.",
@@ -22,6 +33,9 @@ app.command()(calibrate.calibrate)
 app.command()(compare.compare)
 app.command(name="eval")(evaluate.evaluate)
 app.command()(bench.bench)
+app.command(name="lm-eval", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    lm_eval.lm_eval
+)
 app.add_typer(data.app, name="data")
 app.add_typer(facts.app, name="facts")
 

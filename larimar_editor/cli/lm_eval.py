@@ -1,0 +1,28 @@
+"""``larimar-editor lm-eval``: the language model evaluation harness's own command, which then knows
+Larimar.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+
+def lm_eval(context: typer.Context) -> None:
+    """Run lm-evaluation-harness with `--model larimar` among its models; all arguments are the harness's.
+
+    Example: larimar-editor lm-eval --model larimar --model_args pretrained=smollm2-135m,facts=facts.db
+    --tasks lambada_openai. Without facts= the base model is measured.
+    """
+    try:
+        from lm_eval.__main__ import cli_evaluate
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "this needs lm-evaluation-harness: pip install lm_eval", name="lm_eval"
+        ) from error
+
+    import larimar_editor.tools.lm_harness  # noqa: F401  (registers itself)
+
+    sys.argv = ["lm-eval", *context.args]
+    cli_evaluate()

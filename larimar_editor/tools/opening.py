@@ -1,0 +1,56 @@
+"""A Larimar with its facts, as tools ask for it: by names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from larimar_editor.data.edits import load_edits
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.loading import load_larimar
+from larimar_editor.state.lines import facts_in_lines
+
+_AT_ONCE = 256  # facts that are written together
+
+
+def open_larimar(
+    checkpoint: str | Path | None = None,
+    facts: str | Path | None = None,
+    dtype: str = "auto",
+    device: str = "cpu",
+    **settings,
+) -> LarimarForCausalLM:
+    """A checkpoint with facts in its memory.
+
+    Args:
+        checkpoint: a folder, or the name of one that ships; the one that ships for the embedded decoder
+            when None.
+        facts: a state's file, which is read as it is now and not written to; JSON lines (``.jsonl``) as
+            `larimar-editor facts export` writes them; or a file of edits (``.json``). None: no facts.
+        dtype: auto, float32, bfloat16 or float16.
+        device: cpu, cuda or cuda:N.
+        settings: of `LarimarSettings`.
+
+    Raises:
+        FileNotFoundError: no such checkpoint or facts.
+        ValueError: a file that holds no facts, or facts of another checkpoint.
+    """
+    path = None if facts is None else Path(facts)
+    if path is not None and not path.is_file():
+        raise FileNotFoundError(f"no facts in {path}")
+    model, _ = load_larimar(checkpoint, dtype, settings, device)
+    if path is None:
+        return model
+    if path.suffix not in (".json", ".jsonl"):
+        model.open_state(path, read_only=True)
+        return model
+    requests: list = facts_in_lines(path) if path.suffix == ".jsonl" else _requests_of(path)
+    for start in range(0, len(requests), _AT_ONCE):
+        model.write(requests[start : start + _AT_ONCE])
+    return model
+
+
+def _requests_of(path: Path) -> list[dict]:
+    return [
+        {"prompt": edit.prompt, "target_new": edit.target_new, "subject": edit.subject}
+        for edit in load_edits(path)
+    ]
