@@ -16,6 +16,7 @@ from larimar_editor.cli import (
     facts,
     fit,
     lm_eval,
+    serve,
     train,
     train_detector,
 )
@@ -36,6 +37,7 @@ app.command()(bench.bench)
 app.command(name="lm-eval", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     lm_eval.lm_eval
 )
+app.command()(serve.serve)
 app.add_typer(data.app, name="data")
 app.add_typer(facts.app, name="facts")
 

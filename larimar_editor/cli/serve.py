@@ -1,0 +1,43 @@
+"""``larimar-editor serve``: an edited model behind transformers' server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from larimar_editor.cli.options import CheckpointOption, DeviceOption, DtypeOption, SetOption, settings_of
+
+
+def serve(
+    checkpoint: CheckpointOption = None,
+    facts: Annotated[
+        Optional[Path],
+        typer.Option(help="A state's file, JSON lines or a file of edits: what is in the model's memory."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="What clients call the model.")] = "larimar",
+    host: Annotated[
+        str, typer.Option(help="Address; this machine only unless told otherwise.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    dtype: DtypeOption = "auto",
+    device: DeviceOption = "cpu",
+    settings: SetOption = None,
+) -> None:
+    """Serve an edited model by OpenAI's protocol (chat completions, completions, responses; streamed or not),
+    with the server of transformers' own command line.
+    """
+    try:
+        import uvicorn
+
+        from larimar_editor.tools.server import application
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"the server needs more packages ({error}): pip install 'transformers[serving]'"
+        ) from error
+    from larimar_editor.tools.opening import open_larimar
+
+    model = open_larimar(checkpoint, facts, dtype, device, **settings_of(settings))
+    typer.echo(f"{len(model.facts())} facts; http://{host}:{port}/v1, model {name}")
+    uvicorn.run(application(model, name), host=host, port=port, log_level="warning")
