@@ -12,6 +12,8 @@ from larimar_editor.cli import (
     calibrate,
     compare,
     data,
+    demo,
+    easyedit_patch,
     evaluate,
     facts,
     fit,
@@ -34,10 +36,12 @@ app.command()(calibrate.calibrate)
 app.command()(compare.compare)
 app.command(name="eval")(evaluate.evaluate)
 app.command()(bench.bench)
+app.command(name="easyedit-patch")(easyedit_patch.easyedit_patch)
 app.command(name="lm-eval", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     lm_eval.lm_eval
 )
 app.command()(serve.serve)
+app.command()(demo.demo)
 app.add_typer(data.app, name="data")
 app.add_typer(facts.app, name="facts")
 

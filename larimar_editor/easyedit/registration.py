@@ -25,7 +25,7 @@ def available_methods() -> list[str]:
 def register(source: EasyEditSource) -> None:
     """Register with the imported EasyEdit. Calling it again changes nothing."""
     methods = importlib.import_module("easyeditor.util.alg_dict").ALG_DICT
-    if ALG_NAME in methods:
+    if isinstance(_bound_to(methods.get(ALG_NAME)), LarimarRewriteExecutor):
         return
     executor = LarimarRewriteExecutor()
     apply = executor.apply_to_model
@@ -40,6 +40,13 @@ def register(source: EasyEditSource) -> None:
     _announce_prompts()
     scores: Any = importlib.import_module("easyeditor.evaluate.evaluate_utils")
     scores.nltk = OfflineNltk(scores.nltk)
+
+
+def _bound_to(method: Any) -> Any:
+    """What a method, perhaps wrapped, is of: an EasyEdit may have a LARIMAR of its own, which calls this
+    one.
+    """
+    return getattr(getattr(method, "__wrapped__", method), "__self__", None)
 
 
 def _as_in_2023(apply):

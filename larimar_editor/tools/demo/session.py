@@ -1,0 +1,254 @@
+"""What the demo does, without a page: an edited model beside the same model unedited."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty
+from threading import Thread
+
+import torch
+from transformers import TextIteratorStreamer
+
+from larimar_editor.evaluation.harness.answers import answers
+from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.scope.nearest import exact
+from larimar_editor.state.fact import Fact
+from larimar_editor.state.lines import facts_in_lines, line_of
+from larimar_editor.tools.demo.probes import Probe, probes_of
+from larimar_editor.utils.text import sentences
+
+_NEAREST = 20  # facts in the picture of scores
+_BLOCK = 256  # facts of an import that are written together
+_WAIT = 0.05  # seconds to wait for a word before looking at the other model
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a sentence of a prompt is in scope or not.
+
+    Attributes:
+        sentence: of the prompt.
+        nearest: the written prompt that was decided for; "" where nothing is written.
+        score: the detector's.
+        threshold: from which a sentence is in scope.
+        why: for people.
+    """
+
+    sentence: str
+    nearest: str
+    score: float
+    threshold: float
+    why: str
+
+    @property
+    def in_scope(self) -> bool:
+        """Whether the score reaches the threshold."""
+        return self.score >= self.threshold
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What came of a probe.
+
+    Attributes:
+        probe: the question.
+        in_scope: whether the memory was read.
+        same: whether the logits are the base model's, to the bit.
+        base, edited: what the two models say.
+    """
+
+    probe: Probe
+    in_scope: bool
+    same: bool
+    base: str
+    edited: str
+
+    @property
+    def as_wanted(self) -> bool:
+        """Whether what asks the fact reads the memory, and what does not is as before to the bit."""
+        return self.in_scope if self.probe.asks_it else self.same
+
+
+class Session:
+    """An edited model whose facts are in a file, and the same model unedited.
+
+    Args:
+        model: nothing is written in it yet.
+        path: of the state's file, made if need be; the facts in it are there.
+
+    Raises:
+        OSError, ValueError: as `LarimarForCausalLM.open_state`.
+    """
+
+    def __init__(self, model: LarimarForCausalLM, path: Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.model, self.path = model, path
+        model.open_state(path)
+        # Of the same decoder, which one lock guards; an unedited Larimar is the decoder.
+        settings = LarimarConfig(
+            latent_size=model.config.latent_size, memory_slots=model.config.memory_slots, scope="none"
+        )
+        self._base = LarimarForCausalLM(settings, model.decoder, model.tokenizer)
+        self._point = {fact.id: fact for fact in model.facts()}
+
+    # --- editing ---
+
+    def write(self, prompt: str, target: str, subject: str = "") -> tuple[Fact, float]:
+        """Write a fact; it, and the milliseconds that it took."""
+        began = time.perf_counter()
+        request = {"prompt": prompt, "target_new": target} | ({"subject": subject} if subject.strip() else {})
+        (fact,) = self.model.write([request])
+        return fact, 1000 * (time.perf_counter() - began)
+
+    def forget(self, ids: Sequence[int]) -> None:
+        """Forget facts by their ids."""
+        self.model.forget(*ids)
+
+    def undo(self) -> None:
+        """Take back the last operation."""
+        self.model.undo()
+
+    def import_lines(self, path: Path) -> int:
+        """Write the facts of a file of JSON lines; how many there were."""
+        facts = facts_in_lines(path)
+        for start in range(0, len(facts), _BLOCK):
+            self.model.write(facts[start : start + _BLOCK])
+        return len(facts)
+
+    def export_lines(self, path: Path) -> int:
+        """Write all facts to a file of JSON lines; how many there are."""
+        facts = self.model.facts()
+        path.write_text("".join(f"{line_of(fact)}\n" for fact in facts), encoding="utf-8")
+        return len(facts)
+
+    # --- looking ---
+
+    def facts(self, words: str = "", limit: int = 200) -> list[Fact]:
+        """The last facts in which some words stand, in any case; the newest first."""
+        wanted = words.strip().lower()
+        found = [
+            fact
+            for fact in reversed(self.model.facts())
+            if wanted in f"{fact.prompt} {fact.target_new} {fact.subject or ''}".lower()
+        ]
+        return found[:limit]
+
+    def set_point(self) -> None:
+        """Count changes from now on."""
+        self._point = {fact.id: fact for fact in self.model.facts()}
+
+    def changes(self) -> tuple[list[Fact], list[Fact]]:
+        """Facts that were written and that are gone since the last point."""
+        now = {fact.id: fact for fact in self.model.facts()}
+        written = [fact for id, fact in now.items() if id not in self._point]
+        return written, [fact for id, fact in self._point.items() if id not in now]
+
+    def why(self, prompt: str) -> list[Reason]:
+        """A reason for each sentence of a prompt; of a chat none but the last turn is asked."""
+        parts = sentences(prompt)
+        threshold = self.model.config.threshold(self.model.detectors.external.look is not None)
+        if self.model.is_empty():
+            return [Reason(part, "", 0.0, threshold, "nothing is written") for part in parts]
+        store = self.model.edited_state.store
+        decision = self.model.scope_of(parts)
+        reasons = []
+        for part, score, row in zip(parts, decision.score.tolist(), decision.nearest.tolist()):
+            written = store.fact(row).prompt if row >= 0 else ""
+            reasons.append(Reason(part, written, score, threshold, _why(part, written, score, threshold)))
+        return reasons
+
+    def nearest(self, prompt: str) -> list[tuple[str, float]]:
+        """The facts whose prompts are nearest to a prompt's last sentence in the first stage, with their
+        cosines, the nearest first.
+        """
+        if self.model.is_empty():
+            return []
+        store, detector = self.model.edited_state.store, self.model.detectors.external
+        lookup = exact(detector.similarity, store.column("scope"), store.alive)
+        scores, rows = lookup(detector.embed(sentences(prompt)[-1:]), min(_NEAREST, len(store)))
+        return [
+            (store.fact(row).prompt, score)
+            for score, row in zip(scores[0].tolist(), rows[0].tolist())
+            if row >= 0
+        ]
+
+    # --- asking ---
+
+    def ask(self, prompt: str, chat: bool = False, tokens: int = 60) -> Iterator[tuple[str, str]]:
+        """What the base model and the edited one say, growing as they say it.
+
+        Raises:
+            ValueError: a chat, and the tokenizer has no template for one; or nothing is asked.
+        """
+        text = self._rendered(prompt, chat)
+        texts, streams = ["", ""], [self._streamed(model, text, tokens) for model in (self._base, self.model)]
+        open_ = {0, 1}
+        while open_:
+            for place in sorted(open_):
+                try:
+                    word = streams[place].text_queue.get(timeout=_WAIT)
+                except Empty:
+                    continue
+                if isinstance(word, Exception):
+                    raise word
+                if word is streams[place].stop_signal:
+                    open_.discard(place)
+                else:
+                    texts[place] += word
+                    yield texts[0], texts[1]
+
+    def probed(self, fact: Fact) -> list[Probed]:
+        """Every probe of a fact, asked of both models."""
+        probes = probes_of(fact)
+        prompts = [probe.prompt for probe in probes]
+        reading = self.model.read(prompts)
+        said = [answers(model, prompts, 10) for model in (self._base, self.model)]
+        return [
+            Probed(probe, bool(inside), self._as_before(probe.prompt), base.strip(), edited.strip())
+            for probe, inside, base, edited in zip(probes, reading.in_scope, *said)
+        ]
+
+    @torch.no_grad()
+    def _as_before(self, prompt: str) -> bool:
+        inputs = self.model.tokenizer(prompt, return_tensors="pt").to(self.model.decoder.device)
+        return torch.equal(self.model(**inputs).logits, self._base(**inputs).logits)
+
+    def _rendered(self, prompt: str, chat: bool) -> str:
+        if not prompt.strip():
+            raise ValueError("there is nothing to ask: type a prompt")
+        if not chat:
+            return prompt.rstrip()
+        tokenizer = self.model.tokenizer
+        if not tokenizer.chat_template:
+            raise ValueError("this decoder's tokenizer has no chat template")
+        turns = [{"role": "user", "content": prompt.strip()}]
+        return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+
+    def _streamed(self, model: LarimarForCausalLM, text: str, tokens: int) -> TextIteratorStreamer:
+        tokenizer = self.model.tokenizer
+        streamer = TextIteratorStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+        inputs = tokenizer(text, return_tensors="pt").to(model.decoder.device)
+        options = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
+
+        def run() -> None:
+            try:
+                model.generate(**inputs, **options, streamer=streamer)
+            except Exception as error:  # to be raised where the words are waited for
+                streamer.text_queue.put(error)
+
+        Thread(target=run, daemon=True).start()
+        return streamer
+
+
+def _why(sentence: str, written: str, score: float, threshold: float) -> str:
+    if not written:
+        return "nothing is written"
+    if sentence.strip() == sentences(written)[-1].strip():
+        return "it is the written prompt, word for word"
+    if score >= threshold:
+        return "it asks the same"
+    return "no fact is near" if score == 0 else "it asks something else"
