@@ -10,7 +10,14 @@ from typing import Annotated, Literal, Optional
 import typer
 from tqdm.auto import tqdm
 
-from larimar_editor.cli.options import DECODER, DecoderOption, DeviceOption, DtypeOption, TextOption
+from larimar_editor.cli.options import (
+    DECODER,
+    CheckpointOption,
+    DecoderOption,
+    DeviceOption,
+    DtypeOption,
+    TextOption,
+)
 
 app = typer.Typer(
     help="Prepare files: training text, made-up facts, statistics, models, settings.", no_args_is_help=True
@@ -173,6 +180,38 @@ def questions(
         "left_out_as_nearly_held_out": dropped,
     }
     typer.echo(json.dumps(report))
+
+
+@app.command()
+def mined(
+    asked: Annotated[Path, typer.Argument(help="JSON lines made by `larimar-editor data questions`.")],
+    out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("mined.jsonl"),
+    pool: Annotated[int, typer.Option(help="Facts among which a query is looked up.", min=1)] = 30_000,
+    queries: Annotated[int, typer.Option(help="Queries that are looked up.", min=1)] = 60_000,
+    checkpoint: CheckpointOption = None,
+    device: DeviceOption = "cpu",
+    seed: Annotated[int, typer.Option(help="Of the pool and of the queries.")] = 0,
+) -> None:
+    """Add to each fact what a checkpoint's detector takes for it, wrongly, among very many: what the second
+    stage is trained on further.
+    """
+    from larimar_editor.model.loading import load_larimar
+    from larimar_editor.training.detector.examples import MINED
+    from larimar_editor.training.detector.loop import read_facts
+    from larimar_editor.training.detector.mining import mined as mine
+
+    model, _ = load_larimar(checkpoint, "float32", {}, device)
+    facts = mine(read_facts(asked), model.detectors.external, pool, queries, seed=seed)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    counts, partial = {"facts": 0, "with_mined": 0, "mined": 0}, out.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        for fact in facts:
+            file.write(json.dumps(fact, ensure_ascii=False) + "\n")
+            counts["facts"] += 1
+            counts["with_mined"] += bool(fact[MINED])
+            counts["mined"] += len(fact[MINED])
+    partial.replace(out)
+    typer.echo(json.dumps({"out": str(out)} | counts))
 
 
 @app.command()

@@ -19,6 +19,9 @@ from larimar_editor.scope.nearest import Lookup
 from larimar_editor.utils.text import sentences
 
 TOO_FAR_BEHIND = 0.25  # what is so much less similar than the nearest in the first stage gets no second look
+LEAST_LETTERS = 4  # of a sentence beside others: one with fewer, as `"` or "It", asks nothing
+_THE_SAME = 0.999  # cosine from which two texts may be one
+_NO_SPACES = "\u2e80"  # from here on a character may be a word
 SURE = 0.98  # probability from which the nearest is taken without a look at those behind it
 
 
@@ -110,11 +113,20 @@ class SecondStage:
         self, group: Sequence[str], first: Tensor, rows: Tensor
     ) -> list[tuple[int, int, Written]]:
         """What is looked at for one query, nearest first: sentence, place among those found, and prompt."""
+        if len(group) > 1:
+            fragment = torch.tensor([_is_fragment(sentence) for sentence in group])[:, None]
+            # What is nearly the written prompt may be it, to the letter.
+            first = first.masked_fill(fragment & (first < _THE_SAME), -torch.inf)
         best = first.flatten().topk(min(self.candidates, first.numel()))
         least = max(self.least_cosine, float(best.values[0]) - TOO_FAR_BEHIND)
         near = [int(flat) for score, flat in zip(best.values, best.indices) if float(score) >= least]
         places = [divmod(flat, first.shape[1]) for flat in near]
         return [(sentence, k, self.written(int(rows[sentence, k]))) for sentence, k in places]
+
+
+def _is_fragment(sentence: str) -> bool:
+    letters = sum(LEAST_LETTERS if each >= _NO_SPACES else 1 for each in sentence if each.isalnum())
+    return letters < LEAST_LETTERS
 
 
 def decide(

@@ -211,3 +211,14 @@ def test_an_external_detector_leaves_the_encoder_as_it_is():
     changed = ExternalScopeDetector(encoder, made).embed(["The capital of Peru is"])
     assert (encoder.encode(["The capital of Peru is"]) == before).all()
     assert float(changed[0] @ torch.from_numpy(before)[0]) < 0.999
+
+
+def test_a_fragment_beside_other_sentences_asks_nothing():
+    """Of running text cut anywhere, what is left of a sentence is near to something by chance."""
+    written = ["alpha born in", "sit"]
+    look = Told(sit=0.99)
+    assert not decided(['She sat down.\n"\nIt'], written, look).in_scope.any()
+    assert all(query not in ('"', "It") for pairs in look.asked for _, query in pairs)
+    assert decided(["It"], written, look).in_scope.all(), "alone it may be what was written"
+    assert decided(["She went home.\nsit"], written, look).in_scope.all(), "to the letter it is"
+    assert decided(["She sat down.\n她是谁？"], ["她是谁"], Told(**{"她是谁": 0.99})).in_scope.all()

@@ -14,8 +14,9 @@ from larimar_editor.cli import app
 from larimar_editor.data.question_sources import questions, records
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder
-from larimar_editor.training.detector.examples import NEGATIVES, POSITIVES, example, varied
+from larimar_editor.training.detector.examples import MINED, NEGATIVES, POSITIVES, example, varied
 from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
+from larimar_editor.training.detector.mining import Query, mined
 from larimar_editor.training.detector.stages import STAGES
 
 
@@ -31,11 +32,49 @@ def test_an_example_shows_what_asks_the_same_and_what_does_not(facts):
         made = example(fact, rng)
         assert made is not None and made.written.endswith(made.prompt) and made.same and made.other
         same = {fact["prompt"], *(text for sort in POSITIVES for text in fact[sort])}
-        other = {text for sort in NEGATIVES for text in fact[sort]}
+        other = {text for sort in NEGATIVES for text in fact.get(sort, ())}
         assert made.prompt in same and not set(made.same) & (other - same)
         assert made.prompt not in made.same
     assert example(facts[0] | {sort: [] for sort in POSITIVES}, random.Random(0)) is None
     assert example(facts[0] | {sort: [] for sort in NEGATIVES}, random.Random(0)) is None
+
+
+class Lookalike:
+    """A second stage that takes any two texts for the same that share a word of five letters."""
+
+    def probabilities(self, pairs, batch=64):
+        words = lambda text: {word for word in text.lower().split() if len(word) > 4}
+        return torch.tensor([0.9 if words(one) & words(other) else 0.01 for one, other in pairs])
+
+
+def test_what_is_mined_is_of_another_subject_or_another_question(facts):
+    detector = ExternalScopeDetector(sentence_encoder())
+    detector.look = Lookalike()
+    found = list(mined(facts, detector, pool=30, queries=120))
+    assert [{**fact, MINED: 0} for fact in found] == [{**fact, MINED: 0} for fact in facts], (
+        "all else is kept"
+    )
+    taken = [(fact, text) for fact in found for text in fact[MINED]]
+    assert len(taken) > 10
+    for fact, text in taken:
+        assert text not in (fact["prompt"], *fact["rephrase_prompt"], *fact["alias_prompt"])
+        assert float(detector.look.probabilities([(fact["prompt"], text)])) > 0.5, "what is easy is left out"
+    assert found == list(mined(facts, detector, pool=30, queries=120)), "the same for the same seed"
+    detector.look = None
+    with pytest.raises(ValueError, match="second stage"):
+        list(mined(facts, detector, pool=30, queries=1))
+
+
+def test_only_what_surely_asks_something_else_is_a_negative():
+    fact = {"subject": "Ada Quill", "relation": "job", "source": "kinds"}
+    asks = lambda **other: Query("Ada Quill works as", fact | other)
+    assert not asks().is_not(fact), "the fact itself"
+    assert asks(relation="home").is_not(fact), "another question of the same source"
+    assert not asks(relation="trade", source="sheets").is_not(fact), "that may ask the same in other words"
+    assert asks(subject="Bo Tarn").is_not(fact)
+    assert not asks(subject="Ada Maria Quill").is_not(fact), "that may be another name"
+    assert not Query("Ada Quill lives in", fact | {"relation": "home"}, asks_it=False).is_not(fact)
+    assert Query("who discovered radium").is_not(fact) and not Query("where is ada quill").is_not(fact)
 
 
 def test_a_varied_text_is_still_that_text():

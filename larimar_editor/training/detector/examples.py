@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from larimar_editor.scope.look import written_with_subject
 
 POSITIVES = ("rephrase_prompt", "alias_prompt")
+MINED = "mined_prompt"  # see `larimar_editor.training.detector.mining`
 NEGATIVES = (
     "other_prompt",
     "locality_prompt",
@@ -18,6 +19,7 @@ NEGATIVES = (
     "negation_prompt",
     "two_hop_prompt",
     "plain_prompt",
+    MINED,
 )
 # How often a sort is drawn where a fact has it: other questions are what is hardest and most frequent in use.
 _SHARES = {
@@ -30,6 +32,7 @@ _SHARES = {
     "negation_prompt": 1.5,
     "two_hop_prompt": 1.5,
     "plain_prompt": 0.7,
+    MINED: 8,
 }
 _SUBJECT_GIVEN, _TURNED = 0.5, 0.3
 _WORD = re.compile(r"\b[a-z]{4,}\b")
