@@ -64,7 +64,8 @@ def test_every_sort_of_question_is_asked_with_the_first_name_of_its_answer(conte
 
 def test_portability_is_of_answers_and_locality_of_what_was_said_before(context):
     (case,) = knowedit.cases_of(context.asked[0]).values()
-    record = case.record([1.0, 0.5, 1.0, 0.0, 0.25, 0.1, 0.2], [0, 0, 0, 0, 0, 0.75, 1.0], "one two one two")
+    right, same = [1.0, 0.5, 1.0, 0.0, 0.25, 0.1, 0.2], [0, 0, 0, 0, 0, 0.75, 1.0]
+    record = case.record(list(zip(right, same)), "one two one two")
     expected = dict(rewrite=1, rephrase=0.5, aliasing=0.5, reasoning=0.25, specificity=0.75, forgetfulness=1)
     assert {key: record[key] for key in expected} == pytest.approx(expected)
     columns = {column.key: column for column in knowedit.EVALUATION.columns}
@@ -78,7 +79,7 @@ def test_the_base_model_keeps_everything_and_an_edit_is_alone_in_memory(context,
     model.write([{"prompt": "Water boils at a temperature of", "target_new": "secret"}])
     summary = knowedit.EVALUATION.run(context, tmp_path / "knowedit", progress=False)
     rows = {row["name"]: row for row in summary["rows"]}
-    base, own = rows["wiki-test: base model"], rows["wiki-test: Larimar"]
+    base, own = (rows[f"{tmp_path.name}/wiki-test: {name}"] for name in ("base model", "Larimar"))
     assert base["specificity"]["value"] == base["forgetfulness"]["value"] == 100
     assert own["specificity"]["value"] == 100, "another fact in memory has no part in it"
     assert own["forgetfulness"]["value"] < 100, "what the edit was written for is changed"

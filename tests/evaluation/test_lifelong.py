@@ -32,20 +32,22 @@ def test_no_question_comes_twice_and_the_public_ones_come_first(context):
 
 def test_a_life_goes_on_where_it_was_stopped(context, tmp_path, monkeypatch):
     monkeypatch.setattr(lifelong, "COUNTS", (20, 40))
+    monkeypatch.setattr(lifelong, "_TIMED", 10)
+    monkeypatch.setattr(lifelong, "_BLOCK", 4)
     model, written = context.larimar(), []
     write = model.write
 
     def dies(requests):
-        if len(written) == 30:
+        if len(written) == 28:  # in the middle of the blocks
             raise KeyboardInterrupt
-        written.append(requests)
+        written.extend(requests)
         return write(requests)
 
     monkeypatch.setattr(model, "write", dies)
     with pytest.raises(KeyboardInterrupt):
         lifelong.EVALUATION.run(context, tmp_path / "lifelong", progress=False)
     assert model.is_empty(), "the model is as it was"
-    monkeypatch.setattr(model, "write", lambda requests: written.append(requests) or write(requests))
+    monkeypatch.setattr(model, "write", lambda requests: written.extend(requests) or write(requests))
     summary = lifelong.EVALUATION.run(context, tmp_path / "lifelong", progress=False)
     assert len(written) == 40, "no fact is written twice"
     assert [row["settings"]["facts"] for row in summary["rows"]] == [20, 40]

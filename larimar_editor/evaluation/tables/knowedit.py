@@ -5,13 +5,14 @@ Zhang et al. 2024, section "Metrics"; scores as EasyEdit computes them: shares o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from larimar_editor.data.edits import Edit, first_name
-from larimar_editor.data.knowedit import answered_prompts, is_held_out, read_knowedit
+from larimar_editor.data.knowedit import answered_prompts, is_held_out, is_knowedit, read_knowedit
 from larimar_editor.data.questions.facts import AskedFacts
 from larimar_editor.data.questions.kinds import read_kinds
 from larimar_editor.evaluation.harness.answers import answers
@@ -55,18 +56,18 @@ class Case:
         """All of `asked`, in order."""
         return [pair for pairs in self.asked.values() for pair in pairs]
 
-    def record(self, accuracy: Sequence[float], same: Sequence[float], text: str) -> dict:
+    def record(self, shares: Sequence[tuple[float, float]], text: str) -> dict:
         """Means by sort, with the n-gram entropy of ``text``, which was generated after the prompt.
 
         Args:
-            accuracy: of each of `pairs`, share of the answer's tokens.
-            same: of each, share of the tokens that are as before.
+            shares: of each of `pairs`, of the answer's tokens those that are right, and those that are as
+                before.
+            text: any.
         """
         record: dict = {"case_id": self.edit.case_id, "entropy": ngram_entropy(self.edit.prompt + text)}
         start = 0
         for sort, pairs in self.asked.items():
-            values = same if sort in LOCALITY else accuracy
-            record[sort] = fmean(values[start : start + len(pairs)])
+            record[sort] = fmean(both[sort in LOCALITY] for both in shares[start : start + len(pairs)])
             start += len(pairs)
         return record
 
@@ -137,10 +138,16 @@ def _conditions(context: Context) -> list[Condition]:
 
 
 def _data(context: Context) -> dict[str, dict[str, Case]]:
-    given = [path for path in context.asked if path.suffix == ".json"]
+    given = [path for path in context.asked if path.suffix == ".json" and is_knowedit(_records(path))]
     if not given:
         return {"made-up facts": own_cases(min(OWN_CASES, context.limit or OWN_CASES), context.seed)}
-    return {path.stem: cases_of(path, context.limit) for path in given}
+    return {f"{path.parent.name}/{path.stem}": cases_of(path, context.limit) for path in given}
+
+
+def _records(path: Path) -> list:
+    """Of other data, which other tables take, these are not KnowEdit's."""
+    records = json.loads(path.read_text(encoding="utf-8"))
+    return records if isinstance(records, list) else []
 
 
 def _condition(
@@ -149,16 +156,16 @@ def _condition(
     def score(part: Sequence[Case]) -> list[dict]:
         model = context.larimar()
         scores = scored_alone(model, [(requests(case.edit), case.pairs) for case in part])
-        accuracy = iter([score.accuracy for score in scores.edited])
-        same = iter([score.as_before(base) for score, base in zip(scores.edited, scores.base)])
+        shares = (
+            (edited.accuracy, edited.as_before(base)) for edited, base in zip(scores.edited, scores.base)
+        )
         records = []
         for case in part:
             with preserved(model, model.edited_state.cleared()):
                 if written := requests(case.edit):
                     model.write(written)
                 (text,) = answers(model, [case.edit.prompt], TOKENS)
-            own = ([next(values) for _ in case.pairs] for values in (accuracy, same))
-            records.append(case.record(*own, text))
+            records.append(case.record([next(shares) for _ in case.pairs], text))
         return records
 
     return Condition(f"{data}: {name}", cases, score, _BATCH, {"data": data})
@@ -174,8 +181,7 @@ def _of_method(context: Context, method: str) -> Callable[[Sequence[Case]], list
         results = context.baselines.trials(context, method, trials)
         return [
             case.record(
-                *([score[key] for score in stage["scores"]] for key in ("accuracy", "same")),
-                stage["answers"][0],
+                [(score["accuracy"], score["same"]) for score in stage["scores"]], stage["answers"][0]
             )
             for case, (stage,) in zip(cases, results, strict=True)
         ]
