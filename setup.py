@@ -62,8 +62,13 @@ setup(
         ],
         "train": MEASURING,
         "eval": MEASURING,
-        # For a browser demo.
-        "demo": ["gradio"],
+        # A page in the browser, a server, and a benchmark harness; see docs/tools.md.
+        "demo": ["gradio>=6", "matplotlib", "pandas"],
+        "serve": ["fastapi", "openai", "transformers>=5.23", "uvicorn"],
+        "lm-eval": ["lm_eval>=0.4.9"],
+        # Tests of these, in a real browser where there is one, and of the notebook.
+        "test-demo": ["ipykernel", "nbclient", "nbformat", "playwright", "pytest"],
+        "docs": ["mkdocs-material", "mkdocstrings[python]"],
         # An index for tens of thousands of facts and more.
         "index": ["faiss-cpu"],
         "test": [

@@ -19,7 +19,8 @@ def lm_eval(context: typer.Context) -> None:
         from lm_eval.__main__ import cli_evaluate
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "this needs lm-evaluation-harness: pip install lm_eval", name="lm_eval"
+            f"lm-evaluation-harness needs {error.name}: pip install 'larimar_editor[lm-eval]'",
+            name=error.name,
         ) from error
 
     import larimar_editor.tools.lm_harness  # noqa: F401  (registers itself)

@@ -34,7 +34,8 @@ def serve(
         from larimar_editor.tools.server import application
     except ImportError as error:
         raise ModuleNotFoundError(
-            f"the server needs more packages ({error}): pip install 'transformers[serving]'"
+            f"the server needs more, or newer, packages ({error}): pip install 'larimar_editor[serve]'",
+            name=error.name,
         ) from error
     from larimar_editor.tools.opening import open_larimar
 

@@ -65,7 +65,7 @@ edited_model.forget("The mother tongue of Danielle Darrieux is")
 '''
 
 TEST = '''\
-"""LARIMAR among EasyEdit's methods. pip install larimar_editor, then: python -m pytest test/test_larimar.py"""
+"""LARIMAR among EasyEdit's methods. pip install larimar_editor; python -m pytest test/test_larimar.py"""
 
 import pytest
 

@@ -181,14 +181,18 @@ class EpisodicMemory:
             return encode(prompts).to(self.queries.device)
 
     def read(self, prompts: Sequence[str]) -> Reading:
-        """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read)."""
+        """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read). A
+        blank one asks nothing, and is out of scope.
+        """
         with self._lock:
-            if not prompts or self.is_empty():
+            unique = [prompt for prompt in dict.fromkeys(prompts) if prompt.strip()]
+            if not unique or self.is_empty():
                 return Reading.nothing(len(prompts), self.config.latent_size)
-            unique = list(dict.fromkeys(prompts))
             in_scope, latents, said = self._readouts(unique)
+        if len(unique) < len(set(prompts)):
+            in_scope = torch.cat((in_scope, torch.zeros(1, dtype=torch.bool)))
         place = {prompt: i for i, prompt in enumerate(unique)}
-        index = [place[prompt] for prompt in prompts]
+        index = [place.get(prompt, len(unique)) for prompt in prompts]
         inside = in_scope[index]
         answers = [said[i] for i in index if i in said]
         row = (in_scope.cumsum(0) - 1)[index][inside]

@@ -190,8 +190,10 @@ def _run(decoder: PreTrainedModel, ids: Tensor, mask: Tensor | None, **positions
 @torch.no_grad()
 def _keys_of_a_token(decoder: PreTrainedModel, position: int | None = None) -> list[Tensor]:
     """Keys ``(1, H, 1, D)`` of each layer for a lone token, at its usual position or another."""
-    token = torch.zeros(1, 1, dtype=torch.long, device=next(decoder.parameters()).device)
-    positions = {} if not position else {"position_ids": token + position}
+    padding = getattr(decoder.config, "pad_token_id", None)  # whose embedding may be zero
+    id = next(each for each in range(2) if each != padding)
+    token = torch.full((1, 1), id, device=next(decoder.parameters()).device)
+    positions = {} if not position else {"position_ids": torch.full_like(token, position)}
     return [cached(layer)[0] for layer in _run(decoder, token, None, **positions).layers]
 
 

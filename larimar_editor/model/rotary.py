@@ -109,15 +109,16 @@ def position_codes(
 
 
 def _unlike(code: PositionCode, here: Tensor, there: Tensor, far: int) -> float:
-    """Relative difference of keys at positions 0 and ``far``, both taken out; infinite where the code is for
-    larger keys.
+    """Relative difference of keys at positions 0 and ``far``, both taken out; infinite where the code is not
+    for such keys.
     """
     position = torch.zeros(1, 1, dtype=torch.long, device=here.device)
     try:
         one, other = code.remove(here, position), code.remove(there, position + far)
-    except RuntimeError:
+    except (RuntimeError, TypeError, ValueError):  # angles of another shape or kind
         return float("inf")
-    return float((one - other).norm() / one.norm().clamp_min(1e-12))
+    # Keys that are nothing tell nothing.
+    return float((one - other).norm() / one.norm()) if bool(one.norm()) else float("inf")
 
 
 def _known(decoder: PreTrainedModel) -> Iterator[PositionCode]:

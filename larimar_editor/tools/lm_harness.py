@@ -122,7 +122,8 @@ class LarimarLM(HFLM):
             for row, own in zip(context.tolist(), context.tolist() if mask is None else mask.tolist())
         ]
         questions = map(self.question_of, self.tokenizer.batch_decode(rows))
-        with announced_prompts(list(questions)):
+        each = max(kwargs.get("num_beams") or 1, kwargs.get("num_return_sequences") or 1)
+        with announced_prompts([question for question in questions for _ in range(each)]):
             return super()._model_generate(context, max_length, stop, **kwargs)
 
     def question_of(self, context: str) -> str:
@@ -131,4 +132,10 @@ class LarimarLM(HFLM):
         asked = turns.last_question(context) if turns is not None else None
         for token in () if asked is not None else self.tokenizer.all_special_tokens:
             context = context.replace(token, "")
-        return (context if asked is None else asked).rstrip().rpartition("\n\n")[2]
+        *before, last = (context if asked is None else asked).rstrip().split("\n\n")
+        # "Answer:" asks nothing without the paragraph before it.
+        return f"{before[-1]}\n{last}" if before and _is_label(last) else last
+
+
+def _is_label(paragraph: str) -> bool:
+    return paragraph.endswith(":") and len(paragraph.split()) < 3

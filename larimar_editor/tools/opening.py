@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from larimar_editor.data.edits import load_edits
+from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.loading import load_larimar
+from larimar_editor.state.fact import Fact
 from larimar_editor.state.lines import facts_in_lines
-
-_AT_ONCE = 256  # facts that are written together
 
 
 def open_larimar(
@@ -38,19 +39,36 @@ def open_larimar(
     if path is not None and not path.is_file():
         raise FileNotFoundError(f"no facts in {path}")
     model, _ = load_larimar(checkpoint, dtype, settings, device)
+    if model.tokenizer.pad_token is None:  # GPT-2, Llama 3: batches are padded here
+        model.tokenizer.pad_token = model.tokenizer.eos_token
     if path is None:
         return model
     if path.suffix not in (".json", ".jsonl"):
         model.open_state(path, read_only=True)
         return model
-    requests: list = facts_in_lines(path) if path.suffix == ".jsonl" else _requests_of(path)
-    for start in range(0, len(requests), _AT_ONCE):
-        model.write(requests[start : start + _AT_ONCE])
+    if path.suffix == ".jsonl":
+        write_in_blocks(model, facts_in_lines(path))
+    else:
+        write_in_blocks(model, [request for edit in load_edits(path) for request in the_edit_alone(edit)])
     return model
 
 
-def _requests_of(path: Path) -> list[dict]:
-    return [
-        {"prompt": edit.prompt, "target_new": edit.target_new, "subject": edit.subject}
-        for edit in load_edits(path)
-    ]
+def write_in_blocks(
+    model: LarimarForCausalLM,
+    facts: Sequence[Mapping | Fact],
+    block: int = 256,
+    wrote: Callable[[int], object] = lambda count: None,
+) -> int:
+    """Write many facts, so many at once; how many there were.
+
+    Args:
+        model: what they are written to.
+        facts: as `LarimarForCausalLM.write` takes them.
+        block: facts that are written together.
+        wrote: told how many, after each block.
+    """
+    for start in range(0, len(facts), block):
+        part = facts[start : start + block]
+        model.write(part)
+        wrote(len(part))
+    return len(facts)

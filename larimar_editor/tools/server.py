@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
 from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.completion import CompletionHandler
 from transformers.cli.serving.model_manager import ModelManager
@@ -33,7 +32,7 @@ class OneModel(ModelManager):
         self.model = model
         super().__init__(device=str(model.decoder.device), force_model=name)
 
-    def _load_processor(self, *args: Any, **kwargs: Any) -> PreTrainedTokenizerBase:
+    def _load_processor(self, *args: Any, **kwargs: Any) -> Any:
         return self.model.tokenizer
 
     def _load_model(self, *args: Any, **kwargs: Any) -> LarimarForCausalLM:

@@ -4,13 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from larimar_editor.cli import app
-from larimar_editor.easyedit.proposal import LINES, Line, write_proposal
+from larimar_editor.easyedit.proposal import write_proposal
 
 HOME = os.environ.get("EASYEDIT_HOME")
 
@@ -50,7 +49,6 @@ def test_what_is_no_easyedit_is_left_alone(tmp_path):
     with pytest.raises(ValueError, match=r"README.md has no place"):
         write_proposal(checkout)
     assert not (checkout / "examples").exists() and not (checkout / "easyeditor/models/larimar").exists()
-    assert isinstance(LINES[0], Line)
 
 
 @pytest.mark.skipif(not HOME, reason="needs EASYEDIT_HOME, a checkout of EasyEdit's main branch")
@@ -70,4 +68,4 @@ def test_a_patched_checkout_runs_its_own_example_and_test(tmp_path):
         "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "larimar_editor", "test/test_larimar.py"
     )
     assert tested.returncode == 0, tested.stdout[-2000:]
-    assert "1 passed" in tested.stdout and Path(checkout / "test").exists()
+    assert "1 passed" in tested.stdout

@@ -76,7 +76,8 @@ def family(name, vocab_size):
         "mistral-window": lambda: MistralForCausalLM(MistralConfig(**window)),
         "phi3": lambda: Phi3ForCausalLM(Phi3Config(**like, num_key_value_heads=2)),
         "olmo2": lambda: Olmo2ForCausalLM(Olmo2Config(**like, num_key_value_heads=2)),
-        "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(**window)),
+        # The padding token's embedding is nothing.
+        "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(**window | {"pad_token_id": 0})),
         # One key/value head, and a rotary embedding for each type of layer.
         "gemma3": lambda: Gemma3ForCausalLM(
             Gemma3TextConfig(**window | {"num_key_value_heads": 1}, layer_types=turns)

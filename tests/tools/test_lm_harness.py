@@ -101,6 +101,7 @@ def test_the_last_turn_of_a_chat_and_the_last_paragraph_ask(model):
     text = model.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
     assert model.question_of(text) == "What is Portugal's capital?"
     assert model.question_of("Q: one\nA: two\n\nQ: three\nA:") == "Q: three\nA:"
+    assert model.question_of("Text.\n\nQuestion: what?\n\nAnswer:") == "Question: what?\nAnswer:"
 
 
 def test_rows_of_one_text_with_different_questions_are_read_apart(model):

@@ -32,7 +32,7 @@ def page(session: Session) -> gr.Blocks:
                 write = _writing()
             with gr.Column(scale=2):
                 ask = _asking()
-        with gr.Accordion("Why: each sentence of the prompt, and the nearest fact", open=True):
+        with gr.Accordion("Why: each sentence of the prompt, taken alone, and the nearest fact", open=True):
             why = gr.Dataframe(headers=REASONS, interactive=False, elem_id="why", wrap=True)
             picture = gr.Plot(label="the facts nearest to the prompt", elem_id="picture")
         with gr.Accordion("Probes of the last edit", open=True):
@@ -45,10 +45,11 @@ def page(session: Session) -> gr.Blocks:
         def on_write(prompt: str, target: str, subject: str, words: str):
             fact, milliseconds = session.write(prompt, target, subject)
             told = f"Written in **{milliseconds:.0f} ms**: {fact.prompt} **{fact.target_new}**"
-            return told, *shown(words), _probes(session.probed(fact))
+            yield told, *shown(words), gr.skip()
+            yield gr.skip(), gr.skip(), gr.skip(), _probes(session.probed(fact))
 
         def on_ask(prompt: str, chat: bool, tokens: float) -> Iterator[tuple]:
-            first = ("", _reasons(session.why(prompt)), _scores(session, prompt))
+            first = (session.decided(prompt), _reasons(session.why(prompt)), _scores(session, prompt))
             for base, edited in session.ask(prompt, chat, int(tokens)):
                 yield base, edited, *first
                 first = (gr.skip(), gr.skip(), gr.skip())
@@ -77,29 +78,32 @@ def page(session: Session) -> gr.Blocks:
             return shown(words)[1]
 
         status, words = facts["status"], facts["words"]
+        # Tokenizers are not made for threads: what touches the model comes one after the other.
+        alone = {"concurrency_limit": 1, "concurrency_id": "model"}
         write["button"].click(
-            _told(on_write, 4),
+            _told_streaming(on_write, 0, 4),
             [write["prompt"], write["target"], write["subject"], words],
             [write["status"], *listed, probes],
             api_name="write",
+            **alone,
         )
         asked = dict(
-            fn=_told_streaming(on_ask, 5),
+            fn=_told_streaming(on_ask, 2, 5),
             inputs=[ask["prompt"], ask["chat"], ask["tokens"]],
             outputs=[ask["base"], ask["edited"], ask["status"], why, picture],
         )
-        ask["button"].click(**asked, api_name="ask")
-        ask["prompt"].submit(**asked, api_name=False)
+        ask["button"].click(**asked, api_name="ask", **alone)
+        ask["prompt"].submit(**asked, api_name=False, **alone)
         facts["forget"].click(
-            _told(on_forget, 3), [facts["ids"], words], [status, *listed], api_name="forget"
+            _told(on_forget, 3), [facts["ids"], words], [status, *listed], api_name="forget", **alone
         )
-        facts["undo"].click(_told(on_undo, 3), [words], [status, *listed], api_name="undo")
-        words.change(shown, [words], listed, api_name="search")
+        facts["undo"].click(_told(on_undo, 3), [words], [status, *listed], api_name="undo", **alone)
+        words.change(shown, [words], listed, api_name="search", **alone)
         facts["import"].upload(
-            _told(on_import, 3), [facts["import"], words], [status, *listed], api_name=False
+            _told(on_import, 3), [facts["import"], words], [status, *listed], api_name=False, **alone
         )
-        facts["export"].click(on_export, [], [facts["file"]], api_name=False)
-        facts["point"].click(on_point, [words], [facts["changes"]], api_name=False)
+        facts["export"].click(on_export, [], [facts["file"]], api_name=False, **alone)
+        facts["point"].click(on_point, [words], [facts["changes"]], api_name=False, **alone)
         blocks.load(shown, [words], listed, api_name=False)
     return blocks
 
@@ -166,12 +170,15 @@ def _told(function: Callable, outputs: int) -> Callable:
     return run
 
 
-def _told_streaming(function: Callable, outputs: int) -> Callable:
+def _told_streaming(function: Callable, place: int, outputs: int) -> Callable:
+    """The same of a function that yields; the error goes to one of its outputs."""
+
     def run(*values):
         try:
             yield from function(*values)
         except _EXPECTED as error:
-            yield "", "", _error(error), *[gr.skip()] * (outputs - 3)
+            skipped = [gr.skip()] * outputs
+            yield *skipped[:place], _error(error), *skipped[place + 1 :]
 
     return run
 

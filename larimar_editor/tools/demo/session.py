@@ -19,22 +19,23 @@ from larimar_editor.scope.nearest import exact
 from larimar_editor.state.fact import Fact
 from larimar_editor.state.lines import facts_in_lines, line_of
 from larimar_editor.tools.demo.probes import Probe, probes_of
+from larimar_editor.tools.opening import write_in_blocks
 from larimar_editor.utils.text import sentences
 
 _NEAREST = 20  # facts in the picture of scores
-_BLOCK = 256  # facts of an import that are written together
 _WAIT = 0.05  # seconds to wait for a word before looking at the other model
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a sentence of a prompt is in scope or not.
+    """Why a sentence of a prompt, taken alone, is in scope or not.
 
     Attributes:
         sentence: of the prompt.
         nearest: the written prompt that was decided for; "" where nothing is written.
         score: the detector's.
         threshold: from which a sentence is in scope.
+        in_scope: whether it is.
         why: for people.
     """
 
@@ -42,12 +43,8 @@ class Reason:
     nearest: str
     score: float
     threshold: float
+    in_scope: bool
     why: str
-
-    @property
-    def in_scope(self) -> bool:
-        """Whether the score reaches the threshold."""
-        return self.score >= self.threshold
 
 
 @dataclass(frozen=True)
@@ -81,10 +78,15 @@ class Session:
         path: of the state's file, made if need be; the facts in it are there.
 
     Raises:
+        ValueError: a model with another detector than the external one, whose scores are what is shown.
         OSError, ValueError: as `LarimarForCausalLM.open_state`.
     """
 
     def __init__(self, model: LarimarForCausalLM, path: Path):
+        if model.config.scope != "external":
+            raise ValueError(
+                f"the demo shows what the external detector says, not scope: {model.config.scope}"
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         self.model, self.path = model, path
         model.open_state(path)
@@ -114,10 +116,7 @@ class Session:
 
     def import_lines(self, path: Path) -> int:
         """Write the facts of a file of JSON lines; how many there were."""
-        facts = facts_in_lines(path)
-        for start in range(0, len(facts), _BLOCK):
-            self.model.write(facts[start : start + _BLOCK])
-        return len(facts)
+        return write_in_blocks(self.model, facts_in_lines(path))
 
     def export_lines(self, path: Path) -> int:
         """Write all facts to a file of JSON lines; how many there are."""
@@ -129,13 +128,10 @@ class Session:
 
     def facts(self, words: str = "", limit: int = 200) -> list[Fact]:
         """The last facts in which some words stand, in any case; the newest first."""
-        wanted = words.strip().lower()
-        found = [
-            fact
-            for fact in reversed(self.model.facts())
-            if wanted in f"{fact.prompt} {fact.target_new} {fact.subject or ''}".lower()
-        ]
-        return found[:limit]
+        file = self.model.history.file
+        assert file is not None, "opened when the session began"
+        ids = file.search(words.strip()) if words.strip() else file.ids()
+        return file.facts(sorted(ids)[: -limit - 1 : -1])
 
     def set_point(self) -> None:
         """Count changes from now on."""
@@ -147,18 +143,34 @@ class Session:
         written = [fact for id, fact in now.items() if id not in self._point]
         return written, [fact for id, fact in self._point.items() if id not in now]
 
-    def why(self, prompt: str) -> list[Reason]:
-        """A reason for each sentence of a prompt; of a chat none but the last turn is asked."""
-        parts = sentences(prompt)
-        threshold = self.model.config.threshold(self.model.detectors.external.look is not None)
+    def decided(self, prompt: str) -> str:
+        """What the detector says of a prompt as a whole, for people."""
         if self.model.is_empty():
-            return [Reason(part, "", 0.0, threshold, "nothing is written") for part in parts]
+            return "Nothing is written: the base model answers."
+        decision = self.model.scope_of([prompt])
+        if not decision.in_scope[0]:
+            return "Out of scope: the base model answers."
+        fact = self.model.edited_state.store.fact(int(decision.nearest[0]))
+        return f"In scope by “{decision.sentence[0]}”: the memory answers what it has for “{fact.prompt}”."
+
+    def why(self, prompt: str) -> list[Reason]:
+        """A reason for each sentence of a prompt, each taken alone; together they share the detector's closer
+        looks, see `decided`.
+        """
+        parts, config = sentences(prompt), self.model.config
+        looks = bool(config.scope_candidates) and self.model.detectors.external.look is not None
+        threshold = config.threshold(looks)
+        if self.model.is_empty():
+            return [Reason(part, "", 0.0, threshold, False, "nothing is written") for part in parts]
         store = self.model.edited_state.store
         decision = self.model.scope_of(parts)
+        rows = zip(parts, decision.score.tolist(), decision.in_scope.tolist(), decision.nearest.tolist())
         reasons = []
-        for part, score, row in zip(parts, decision.score.tolist(), decision.nearest.tolist()):
+        for part, score, inside, row in rows:
             written = store.fact(row).prompt if row >= 0 else ""
-            reasons.append(Reason(part, written, score, threshold, _why(part, written, score, threshold)))
+            reasons.append(
+                Reason(part, written, score, threshold, inside, _why(part, written, score, inside))
+            )
         return reasons
 
     def nearest(self, prompt: str) -> list[tuple[str, float]]:
@@ -185,7 +197,10 @@ class Session:
             ValueError: a chat, and the tokenizer has no template for one; or nothing is asked.
         """
         text = self._rendered(prompt, chat)
-        texts, streams = ["", ""], [self._streamed(model, text, tokens) for model in (self._base, self.model)]
+        texts, streams = (
+            ["", ""],
+            [self._streamed(model, text, chat, tokens) for model in (self._base, self.model)],
+        )
         open_ = {0, 1}
         while open_:
             for place in sorted(open_):
@@ -228,10 +243,12 @@ class Session:
         turns = [{"role": "user", "content": prompt.strip()}]
         return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
 
-    def _streamed(self, model: LarimarForCausalLM, text: str, tokens: int) -> TextIteratorStreamer:
+    def _streamed(
+        self, model: LarimarForCausalLM, text: str, chat: bool, tokens: int
+    ) -> TextIteratorStreamer:
         tokenizer = self.model.tokenizer
         streamer = TextIteratorStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
-        inputs = tokenizer(text, return_tensors="pt").to(model.decoder.device)
+        inputs = tokenizer(text, return_tensors="pt", add_special_tokens=not chat).to(model.decoder.device)
         options = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
 
         def run() -> None:
@@ -244,11 +261,11 @@ class Session:
         return streamer
 
 
-def _why(sentence: str, written: str, score: float, threshold: float) -> str:
+def _why(sentence: str, written: str, score: float, in_scope: bool) -> str:
     if not written:
         return "nothing is written"
     if sentence.strip() == sentences(written)[-1].strip():
         return "it is the written prompt, word for word"
-    if score >= threshold:
+    if in_scope:
         return "it asks the same"
     return "no fact is near" if score == 0 else "it asks something else"
