@@ -69,7 +69,7 @@ gemma: setup
 
 docs: setup
 	$(BIN)/pip install -q -c constraints.txt -e ".[docs]"
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

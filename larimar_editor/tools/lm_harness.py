@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 
 from larimar_editor.model.prompts import announced_prompts
 from larimar_editor.tools.opening import open_larimar
+from larimar_editor.utils.text import is_label
 
 _Request = tuple[tuple[str, str] | None, list[int], list[int]]
 
@@ -134,8 +135,4 @@ class LarimarLM(HFLM):
             context = context.replace(token, "")
         *before, last = (context if asked is None else asked).rstrip().split("\n\n")
         # "Answer:" asks nothing without the paragraph before it.
-        return f"{before[-1]}\n{last}" if before and _is_label(last) else last
-
-
-def _is_label(paragraph: str) -> bool:
-    return paragraph.endswith(":") and len(paragraph.split()) < 3
+        return f"{before[-1]}\n{last}" if before and is_label(last) else last

@@ -56,16 +56,22 @@ def sentences(text: str) -> list[str]:
     """The sentences of a text, stripped; the text itself when nothing is left of it.
 
     The start of an answer says nothing without its question: where a question comes before it ("What does A
-    play? They play"), both together stand in its place, the last.
+    play? They play"), both together stand in its place, the last. So with a label ("Answer:"), whatever it
+    follows.
     """
     parts = [part.strip() for part in _SENTENCE_END.split(text) if part.strip()] or [text]
-    if (
-        len(parts) > 1
-        and parts[-2].endswith(("?", "？"))
-        and not parts[-1].endswith((".", "!", "?", "。", "！", "？"))
-    ):
+    if len(parts) > 1 and (is_label(parts[-1]) or _opens_an_answer(*parts[-2:])):
         parts[-1] = f"{parts[-2]} {parts[-1]}"
     return parts
+
+
+def is_label(text: str) -> bool:
+    """Whether a text is but what stands before an answer, as "Answer:" or "A:"."""
+    return text.endswith((":", "：")) and len(text.split()) < 3
+
+
+def _opens_an_answer(before: str, text: str) -> bool:
+    return before.endswith(("?", "？")) and not text.endswith((".", "!", "?", "。", "！", "？"))
 
 
 def cut_to(ids: list[int], limit: int, text: str, tokenizer: PreTrainedTokenizerBase) -> list[int]:

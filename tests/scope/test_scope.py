@@ -76,6 +76,7 @@ def test_the_start_of_an_answer_stays_with_its_question(external):
     both = "What does Ada Lovelace play? They play"
     assert sentences(both) == ["What does Ada Lovelace play?", both]
     assert sentences("Who was it? Nobody.") == ["Who was it?", "Nobody."]
+    assert sentences("Name its capital.\nAnswer:")[-1] == "Name its capital. Answer:"
     queries = [both, "Ada Lovelace plays the", "What does Toko Yasuda play? They play"]
     asked = decided(external, queries, [sentences(both)[-1]])
     assert asked.in_scope.tolist() == [True, True, False]
@@ -119,7 +120,7 @@ def test_the_shipped_detector_tells_rephrasings_from_locality_prompts(external):
     found = calibrate(Judge(external), cases, None, None)
     assert found.prompts == {"written": 60, "rephrasings": 120, "other_subjects": 180}
     plain = calibrate(Judge(ExternalScopeDetector(sentence_encoder())), cases, None, None)
-    assert found.equal_error_rate < 0.85 * plain.equal_error_rate and found.f1 > plain.f1
+    assert found.equal_error_rate < 0.95 * plain.equal_error_rate and found.f1 > plain.f1
     judged = [Judge(external).scores(case) for case in cases]
     share = lambda sort: np.mean([score >= THRESHOLD for scores in judged for score in scores[sort]])
     assert share("written") == 1 and share("rephrasings") >= 0.85 and share("other_subjects") <= 0.05
