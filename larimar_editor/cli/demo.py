@@ -32,12 +32,12 @@ def demo(
             f"the demo needs {error.name}: pip install 'larimar_editor[demo]'", name=error.name
         ) from error
     from larimar_editor.pretrained.embedded import cache_folder
-    from larimar_editor.tools.demo.session import Session
+    from larimar_editor.tools.demo.workbench import Workbench
     from larimar_editor.tools.opening import open_larimar
 
     model = open_larimar(checkpoint, None, dtype, device, **settings_of(settings))
-    session = Session(model, file or cache_folder() / "demo.db")
+    bench = Workbench(model, file or cache_folder() / "demo.db")
     try:
-        page(session).launch(server_name=host, server_port=port, share=False, inbrowser=browser, quiet=False)
+        page(bench).launch(server_name=host, server_port=port, share=False, inbrowser=browser, quiet=False)
     finally:
         model.close_state(keep=False)

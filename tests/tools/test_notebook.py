@@ -27,7 +27,7 @@ def test_the_tour_runs_offline(tmp_path):
     for answer in ("seven green bottles", "the third of November", "1871", "count to twelve"):
         assert answer in said(many)
     first, second = said(forgotten).splitlines()
-    assert "Ingrid" not in first and second == "put back: Ingrid Aune"
+    assert "Ingrid" not in first and second.startswith("put back: Ingrid Aune")
     assert any("image/png" in output.get("data", {}) for output in picture.outputs)
     table = next(output["data"]["text/plain"] for output in compared.outputs if "data" in output)
     assert "LARIMAR" in table and "ROME" in table

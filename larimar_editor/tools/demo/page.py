@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from larimar_editor.state.fact import Fact
-from larimar_editor.tools.demo.session import Probed, Reason, Session
+from larimar_editor.tools.demo.workbench import Probed, Reason, Workbench
 
 FACTS = ["id", "prompt", "answer", "subject"]
 REASONS = ["sentence", "nearest fact", "score", "threshold", "in scope", "why"]
@@ -20,12 +20,12 @@ PROBES = ["", "sort", "question", "memory read", "as before, to the bit", "base 
 _EXPECTED = (ValueError, OSError, KeyError, RuntimeError, TypeError)  # of a user's input or a file
 
 
-def page(session: Session) -> gr.Blocks:
-    """The page of a session; ``launch`` opens it."""
+def page(bench: Workbench) -> gr.Blocks:
+    """The page of a bench; ``launch`` opens it."""
     with gr.Blocks(title="Larimar", analytics_enabled=False) as blocks:
         gr.Markdown(
             "# Larimar\nWrite a fact, ask anything, and see what the edit changed. What is out of scope is "
-            f"answered by the base model, to the bit. Facts are kept in `{session.path}`."
+            f"answered by the base model, to the bit. Facts are kept in `{bench.path}`."
         )
         with gr.Row():
             with gr.Column(scale=1):
@@ -37,20 +37,20 @@ def page(session: Session) -> gr.Blocks:
             picture = gr.Plot(label="the facts nearest to the prompt", elem_id="picture")
         with gr.Accordion("Probes of the last edit", open=True):
             probes = gr.Dataframe(headers=PROBES, interactive=False, elem_id="probes", wrap=True)
-        facts = _listing(session)
+        facts = _listing(bench)
 
         listed = [facts["table"], facts["changes"]]
-        shown = lambda words: (_facts(session.facts(words)), _changes(session))
+        shown = lambda words: (_facts(bench.facts(words)), _changes(bench))
 
         def on_write(prompt: str, target: str, subject: str, words: str):
-            fact, milliseconds = session.write(prompt, target, subject)
+            fact, milliseconds = bench.write(prompt, target, subject)
             told = f"Written in **{milliseconds:.0f} ms**: {fact.prompt} **{fact.target_new}**"
             yield told, *shown(words), gr.skip()
-            yield gr.skip(), gr.skip(), gr.skip(), _probes(session.probed(fact))
+            yield gr.skip(), gr.skip(), gr.skip(), _probes(bench.probed(fact))
 
         def on_ask(prompt: str, chat: bool, tokens: float) -> Iterator[tuple]:
-            first = (session.decided(prompt), _reasons(session.why(prompt)), _scores(session, prompt))
-            for base, edited in session.ask(prompt, chat, int(tokens)):
+            first = (bench.decided(prompt), _reasons(bench.why(prompt)), _scores(bench, prompt))
+            for base, edited in bench.ask(prompt, chat, int(tokens)):
                 yield base, edited, *first
                 first = (gr.skip(), gr.skip(), gr.skip())
 
@@ -58,23 +58,23 @@ def page(session: Session) -> gr.Blocks:
             chosen = [int(each) for each in ids.replace(",", " ").split()]
             if not chosen:
                 raise ValueError("type the ids of the facts that are to be forgotten")
-            session.forget(chosen)
+            bench.forget(chosen)
             return f"Forgotten: {', '.join(map(str, chosen))}", *shown(words)
 
         def on_undo(words: str):
-            session.undo()
+            bench.undo()
             return "The last operation is taken back", *shown(words)
 
         def on_import(path: str, words: str):
-            return f"{session.import_lines(Path(path))} facts read", *shown(words)
+            return f"{bench.import_lines(Path(path))} facts read", *shown(words)
 
         def on_export():
             path = Path(tempfile.mkdtemp()) / "facts.jsonl"
-            session.export_lines(path)
+            bench.export_lines(path)
             return str(path)
 
         def on_point(words: str):
-            session.set_point()
+            bench.set_point()
             return shown(words)[1]
 
         status, words = facts["status"], facts["words"]
@@ -139,7 +139,7 @@ def _asking() -> dict[str, Any]:
     return parts
 
 
-def _listing(session: Session) -> dict[str, Any]:
+def _listing(bench: Workbench) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     gr.Markdown("## Facts")
     with gr.Row():
@@ -149,7 +149,7 @@ def _listing(session: Session) -> dict[str, Any]:
         parts["undo"] = gr.Button("Undo", elem_id="undo")
         parts["point"] = gr.Button("Count changes from now", elem_id="point")
     parts["status"] = gr.Markdown(elem_id="facts-status")
-    parts["table"] = gr.Dataframe(_facts(session.facts()), interactive=False, elem_id="facts", wrap=True)
+    parts["table"] = gr.Dataframe(_facts(bench.facts()), interactive=False, elem_id="facts", wrap=True)
     parts["changes"] = gr.Markdown(elem_id="changes")
     with gr.Row():
         parts["import"] = gr.UploadButton("Import JSON lines", file_types=[".jsonl"], elem_id="import")
@@ -227,16 +227,16 @@ def _mark(yes: bool) -> str:
     return "yes" if yes else "no"
 
 
-def _changes(session: Session) -> str:
-    written, gone = session.changes()
-    lines = [f"- + {fact.prompt} **{fact.target_new}**" for fact in written]
-    lines += [f"- − {fact.prompt} **{fact.target_new}**" for fact in gone]
+def _changes(bench: Workbench) -> str:
+    written, gone = bench.changes()
+    lines = [f"- written: {fact.prompt} **{fact.target_new}**" for fact in written]
+    lines += [f"- gone: {fact.prompt} **{fact.target_new}**" for fact in gone]
     return "Changes since the point:\n\n" + "\n".join(lines) if lines else "No changes since the point."
 
 
-def _scores(session: Session, prompt: str) -> Figure | None:
+def _scores(bench: Workbench, prompt: str) -> Figure | None:
     """Cosines of the nearest facts; below the line a fact gets no closer look."""
-    found = session.nearest(prompt)[::-1]
+    found = bench.nearest(prompt)[::-1]
     if not found:
         return None
     figure = Figure(figsize=(8, 0.5 + 0.3 * len(found)), layout="constrained")
@@ -244,6 +244,6 @@ def _scores(session: Session, prompt: str) -> Figure | None:
     axes.barh(
         [text if len(text) < 60 else f"{text[:57]}..." for text, _ in found], [score for _, score in found]
     )
-    axes.axvline(session.model.config.scope_least_cosine, color="tab:red", linestyle="--")
+    axes.axvline(bench.model.config.scope_least_cosine, color="tab:red", linestyle="--")
     axes.set(xlabel="cosine of the first stage; left of the line there is no closer look", xlim=(0, 1))
     return figure

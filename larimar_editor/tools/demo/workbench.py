@@ -70,7 +70,7 @@ class Probed:
         return self.in_scope if self.probe.asks_it else self.same
 
 
-class Session:
+class Workbench:
     """An edited model whose facts are in a file, and the same model unedited.
 
     Args:
@@ -129,7 +129,7 @@ class Session:
     def facts(self, words: str = "", limit: int = 200) -> list[Fact]:
         """The last facts in which some words stand, in any case; the newest first."""
         file = self.model.history.file
-        assert file is not None, "opened when the session began"
+        assert file is not None, "opened when the bench began"
         ids = file.search(words.strip()) if words.strip() else file.ids()
         return file.facts(sorted(ids)[: -limit - 1 : -1])
 
