@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 from torch import Tensor
@@ -31,7 +32,7 @@ class LarimarLM(HFLM):
     Args:
         pretrained: Larimar checkpoint, a folder or the name of one that ships.
         facts: what is in its memory; see `open_larimar`. None measures the base model.
-        device, dtype: as the harness's.
+        device, dtype: as the harness's; the CPU where there is no CUDA.
         batch_size: rows of a pass; "auto" is 16.
         settings: ``after_answer``, ``scope`` and whatever else `LarimarSettings` has.
     """
@@ -47,7 +48,9 @@ class LarimarLM(HFLM):
         **settings: Any,
     ):
         size = 16 if str(batch_size).startswith("auto") else int(batch_size)
-        model = open_larimar(pretrained, facts, dtype, device or "cpu", **settings)
+        # The harness asks for CUDA where nobody said anything.
+        there = device if device and (torch.cuda.is_available() or "cuda" not in device) else "cpu"
+        model = open_larimar(pretrained, facts, dtype, there, **settings)
         longest = getattr(model.decoder.config, "max_position_embeddings", 2048)
         super().__init__(
             pretrained=model,

@@ -66,7 +66,8 @@ def tasks(tmp_path_factory):
 def model(tmp_path_factory):
     facts = tmp_path_factory.mktemp("facts") / "facts.jsonl"
     facts.write_text(json.dumps(FACT) + "\n")
-    model = LarimarLM("smollm2-135m", str(facts), dtype="float32", batch_size=3)
+    # As the command calls it where no device is given.
+    model = LarimarLM("smollm2-135m", str(facts), device="cuda", dtype="float32", batch_size=3)
     share_sentence_encoder(model.model)
     return model
 
