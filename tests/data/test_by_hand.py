@@ -8,7 +8,7 @@ import pytest
 from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.aliases import written_alike
 from larimar_editor.data.questions.by_hand import PROMPTS, TypedFacts, read_by_hand
-from larimar_editor.data.questions.facts import qualified
+from larimar_editor.data.questions.facts import QuestionNames, qualified
 from larimar_editor.data.scope_cases import TYPED, TYPED_TO_CALIBRATE, scope_cases
 from larimar_editor.training.detector.examples import example
 
@@ -19,21 +19,34 @@ RECORD = {"subject": "the Danube", "prompt": "The Danube flows into", "target_ne
 
 def test_what_ships_names_its_subjects_and_makes_examples():
     asked = read_by_hand()
-    assert len(asked) > 700 and len({each.record["subject"] for each in asked}) > 600
+    assert len(asked) > 2200 and len({each.record["subject"] for each in asked}) > 1900
     assert all("{}" in wording for each in asked for wording in each.wordings[:1])
     wordings = [wording for each in asked for wording in each.wordings]
     without = sum("{}" not in wording for wording in wordings)
     assert without < 0.06 * len(wordings), "an article or an ending may be another: an axolotl, the axolotl"
-    facts, rng = TypedFacts(asked, seed=3), random.Random(0)
+    facts, rng = TypedFacts(asked, QuestionNames.read(), seed=3), random.Random(0)
     for number in range(50):
         made = example(facts[number], rng)
         assert made is not None and made.same and made.other and facts[number] == facts[number]
 
 
+def test_a_typed_fact_is_now_and_then_about_another_whom_all_its_texts_then_name():
+    asked, names = read_by_hand(), QuestionNames.read()
+    typed = {each.record["subject"] for each in asked}
+    facts = [TypedFacts(asked, names)[number] for number in range(200)]
+    about_others = [fact for fact in facts if fact["subject"] not in typed]
+    assert 30 < len(about_others) < 120
+    for fact in about_others:
+        prompts = [fact["prompt"], *fact["rephrase_prompt"], *fact["other_prompt"], *fact["plain_prompt"]]
+        assert all(fact["subject"] in prompt for prompt in prompts)
+        assert not [text for text in fact["locality_prompt"] if fact["subject"] in text]
+        assert fact["target_new"] and not set(fact["rephrase_prompt"]) & set(fact["other_prompt"])
+
+
 def test_no_subject_is_one_that_is_measured_or_calibrated_with():
     typed = {case.subject for path in (TYPED, TYPED_TO_CALIBRATE) for case in scope_cases(path)}
     kept = questions().training["by hand"]
-    assert len(kept) > 600
+    assert len(kept) > 1900
     assert not [each for each in kept if any(written_alike(each.record["subject"], name) for name in typed)]
 
 

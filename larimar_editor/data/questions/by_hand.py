@@ -11,11 +11,14 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from larimar_editor.data.questions.facts import QuestionNames
 from larimar_editor.data.questions.kinds import FOLDER, SUBJECT, Asked
 
 BY_HAND = FOLDER / "by_hand"
+AS_TYPED = 0.6  # share of the facts whose subject keeps its name
 PROMPTS = (
     "rephrase_prompt",
     "alias_prompt",
@@ -47,19 +50,52 @@ class TypedQuestion(Asked):
 
 @dataclass(frozen=True)
 class TypedFacts:
-    """Facts to train on: number ``i`` is one of those typed, always the same for the same seed.
+    """Facts to train on: number ``i`` is one of those typed, always the same for the same seed; or what was
+    typed with another name for its subject, so that the question is learned and not whom it was about.
 
     Attributes:
         asked: those that may be trained on.
-        seed: of the order.
+        names: other names are taken from these.
+        seed: of the order, and of the names.
     """
 
     asked: Sequence[TypedQuestion]
+    names: QuestionNames
     seed: int = 0
 
     def __getitem__(self, number: int) -> dict:
-        chosen = random.Random(f"{self.seed} {number}").choice(self.asked)
-        return {**chosen.record, "case_id": number, "relation": chosen.name, "inverse_prompt": []}
+        rng = random.Random(f"{self.seed} {number}")
+        chosen = rng.choice(self.asked)
+        record = {**chosen.record, "case_id": number, "relation": chosen.name, "inverse_prompt": []}
+        return record if rng.random() < AS_TYPED else self._renamed(record, rng)
+
+    def _renamed(self, record: Mapping, rng: random.Random) -> dict:
+        """What names the subject by its own name, about another; other names are then made by rule."""
+        kind = rng.choice(self._kinds)
+        name, other = (self.names.subject(kind, rng) for _ in range(2))
+        texts = {
+            sort: [each for text in texts if SUBJECT in (each := without_subject(text, record["subject"]))]
+            for sort, texts in (("prompt", [record["prompt"]]), *((sort, record[sort]) for sort in PROMPTS))
+        }
+        same = texts["prompt"] + texts["rephrase_prompt"]
+        if not texts["prompt"] or len(same) < 2 or not texts["other_prompt"]:
+            return dict(record)
+        about = lambda wordings, subject: [wording.replace(SUBJECT, subject) for wording in wordings]
+        put = {sort: about(wordings, name) for sort, wordings in texts.items()}
+        asked = rng.sample(same, 2)
+        return {
+            **record,
+            **put,
+            "subject": name,
+            "prompt": put["prompt"][0],
+            "alias_prompt": about(asked[:1], self.names.alias(name, kind, rng)),
+            "locality_prompt": about(asked[1:], other) if other != name else [],
+            "near_prompt": about(asked, self.names.like(name, kind, rng)),
+        }
+
+    @cached_property
+    def _kinds(self) -> list[str]:
+        return sorted(self.names.subjects)
 
 
 def without_subject(text: str, subject: str) -> str:
