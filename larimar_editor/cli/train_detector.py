@@ -30,6 +30,10 @@ def train_detector(
     rank: Annotated[
         Optional[int], typer.Option(help="Of the changes; by default 20 (candidates) and 48 (look).", min=1)
     ] = None,
+    go_on: Annotated[
+        bool,
+        typer.Option("--go-on", help="Begin with the checkpoint's own detector, not with the bare encoder."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the order and of what is drawn.")] = 0,
     device: DeviceOption = "cpu",
     checkpoint: CheckpointOption = None,
@@ -47,7 +51,7 @@ def train_detector(
     from larimar_editor.model.checkpoint import stored_dtype
     from larimar_editor.model.loading import load_larimar
     from larimar_editor.model.scoping import INTERNAL
-    from larimar_editor.scope.detectors import sentence_encoder
+    from larimar_editor.scope.detectors import sentence_encoder, stage_weights
     from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
     from larimar_editor.training.detector.stages import RANKS, STAGES
 
@@ -57,7 +61,8 @@ def train_detector(
     facts = read_facts(data)
     schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
     for each in [stage] if stage else list(STAGES):
-        trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each])
+        start = stage_weights(model.detectors.weights, each) if go_on else None
+        trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each], start)
         train_stage(trained, facts, schedule, out / each, until)
     weights = detector_weights(out)
     stages = sorted({name.split(".")[0] for name in weights})

@@ -75,9 +75,9 @@ class ExternalScopeDetector:
         for parameter in model.parameters():
             parameter.requires_grad_(False)
         self.metric = weights.get("metric")
-        look = _part(weights, "look")
+        look = stage_weights(weights, "look")
         self.look = CloserLook(transformer_of(model.eval()), model.tokenizer, look) if look else None
-        changed = _part(weights, "candidates")
+        changed = stage_weights(weights, "candidates")
         self.model = changed_copy(model, changed, transformer_of(model)) if changed else model
 
     @property
@@ -159,8 +159,8 @@ class InternalScopeDetector:
         return torch.sigmoid(product + distance + self.bias)
 
 
-def _part(weights: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """Those below a name, without it."""
+def stage_weights(weights: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """A stage's own weights, of a detector's: those below its name, without it."""
     prefix = f"{name}."
     return {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
 

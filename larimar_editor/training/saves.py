@@ -9,19 +9,17 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 
-def save(
-    folder: Path, step: int, trained: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer
-) -> None:
+def save(folder: Path, step: int, trained: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> None:
     """Write the state after ``step`` optimiser steps; the state before it is removed only then.
 
     Args:
         folder: the run's folder of states.
         step: steps done.
-        trained: parameters by name.
-        optimiser: AdamW over them.
+        trained: parameters by name, and what else is to come back.
+        optimiser: AdamW over the parameters.
     """
     tensors: dict[str, Tensor] = {f"parameter.{name}": value.detach() for name, value in trained.items()}
     for name, value in trained.items():
@@ -46,7 +44,7 @@ def last(folder: Path) -> Path | None:
     return max((path.parent for path in folder.glob("step-*/state.json")), default=None)
 
 
-def restore(state: Path, trained: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> int:
+def restore(state: Path, trained: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> int:
     """Put a state back in place; returns its step.
 
     Raises:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from larimar_editor.cli import app
 from larimar_editor.data.question_sources import questions, records
 from larimar_editor.model.larimar import LarimarForCausalLM
-from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder
+from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder, stage_weights
 from larimar_editor.training.detector.examples import MINED, NEGATIVES, POSITIVES, example, varied
 from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
 from larimar_editor.training.detector.mining import Query, mined
@@ -100,6 +100,48 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
     train_stage(STAGES[name](sentence_encoder(), 4), facts, schedule, tmp_path / "stopped" / name)
     one, two = (detector_weights(tmp_path / each) for each in ("whole", "stopped"))
     assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
+
+
+def test_what_is_kept_is_a_moving_average_of_the_weights(facts, tmp_path, monkeypatch):
+    stage, seen, step = STAGES["look"](sentence_encoder(), 4), [], torch.optim.AdamW.step
+    names = {name: value for name, value in stage.network.named_parameters() if value.requires_grad}
+    value = next(value for name, value in names.items() if "lora_A" in name)
+    expected = value.detach().clone()
+
+    def noted(optimiser, *rest):
+        step(optimiser, *rest)
+        seen.append(value.detach().clone())
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", noted)
+    train_stage(stage, facts, Schedule(steps=3, batch_size=4, average=0.15), tmp_path)
+    for number, after in enumerate(seen):
+        share = min(0.15, (number + 1) / (number + 10))
+        expected = share * expected + (1 - share) * after
+    assert len(seen) == 3 and torch.allclose(value, expected, atol=1e-6)
+    assert not torch.allclose(value, seen[-1], atol=1e-6)
+
+
+def test_a_stage_begins_with_what_was_trained_before(facts, tmp_path):
+    schedule = Schedule(steps=2, batch_size=4)
+    for name, kind in STAGES.items():
+        train_stage(kind(sentence_encoder(), 4), facts, schedule, tmp_path / name)
+    weights = detector_weights(tmp_path)
+    for name, kind in STAGES.items():
+        own = stage_weights(weights, name)
+        again = kind(sentence_encoder(), 4, own).weights()
+        assert again.keys() == own.keys()
+        assert all(torch.allclose(again[key].float(), own[key].float(), atol=1e-3) for key in own)
+        with pytest.raises(ValueError, match="of another encoder, or of another rank than 5"):
+            kind(sentence_encoder(), 5, own)
+
+
+def test_a_reversed_example_shows_the_query_as_written(facts):
+    shown = [made for seed in range(60) if (made := example(facts[seed % 40], random.Random(seed)))]
+    assert 5 < sum(made.reversed for made in shown) < 30
+    for made in shown:
+        assert made.pair("a query") == (
+            ("a query", made.prompt) if made.reversed else (made.written, "a query")
+        )
 
 
 def test_what_was_trained_is_put_into_a_checkpoint_and_read_back(facts, tmp_path, tiny):

@@ -34,7 +34,7 @@ _SHARES = {
     "plain_prompt": 0.7,
     MINED: 8,
 }
-_SUBJECT_GIVEN, _TURNED = 0.5, 0.3
+_SUBJECT_GIVEN, _TURNED, _REVERSED = 0.5, 0.5, 0.25
 _WORD = re.compile(r"\b[a-z]{4,}\b")
 _POLITE = (
     "Please tell me: ",
@@ -55,12 +55,19 @@ class Example:
         written: the prompt, with its subject in front where that is given.
         prompt: the prompt alone.
         same, other: queries that ask it, and that do not.
+        reversed: whether the queries take the written prompt's place, and it theirs: asking the same has no
+            direction, and any text may be one that was written.
     """
 
     written: str
     prompt: str
     same: tuple[str, ...]
     other: tuple[str, ...]
+    reversed: bool = False
+
+    def pair(self, query: str) -> tuple[str, str]:
+        """What the second stage is shown of a query."""
+        return (query, self.prompt) if self.reversed else (self.written, query)
 
 
 def example(fact: Mapping, rng: random.Random, same: int = 2, other: int = 4) -> Example | None:
@@ -76,7 +83,8 @@ def example(fact: Mapping, rng: random.Random, same: int = 2, other: int = 4) ->
         positives = [swapped if text == prompt else text for text in positives]
     subject = fact["subject"] if rng.random() < _SUBJECT_GIVEN else None
     vary = lambda texts: tuple(varied(text, rng, fact["subject"]) for text in texts)
-    return Example(written_with_subject(prompt, subject), prompt, vary(positives), vary(negatives))
+    written = written_with_subject(prompt, subject)
+    return Example(written, prompt, vary(positives), vary(negatives), rng.random() < _REVERSED)
 
 
 def varied(text: str, rng: random.Random, subject: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class Schedule:
         batch_size: facts of a step.
         learning_rate: of AdamW, at its highest.
         warm_up: share of the steps in which the learning rate rises.
+        average: share of the past in the moving average of the weights, which is what is kept at the end: an
+            average along the way asks less of what it has not seen.
         save_every: steps between saves.
         seed: of the order and of what is drawn.
     """
@@ -39,6 +41,7 @@ class Schedule:
     batch_size: int = 32
     learning_rate: float = 1e-3
     warm_up: float = 0.05
+    average: float = 0.998
     save_every: int = 200
     seed: int = 0
 
@@ -83,8 +86,9 @@ def train_stage(
     folder.mkdir(parents=True, exist_ok=True)
     trained = {name: value for name, value in stage.network.named_parameters() if value.requires_grad}
     optimiser = torch.optim.AdamW(trained.values(), lr=schedule.learning_rate, weight_decay=0.01)
+    averages = {f"average.{name}": value.detach().clone() for name, value in trained.items()}
     state = saves.last(folder)
-    first = saves.restore(state, trained, optimiser) if state else 0
+    first = saves.restore(state, trained | averages, optimiser) if state else 0
     last = min(until or schedule.steps, schedule.steps)
     stage.network.train()
     began = time.time()
@@ -92,21 +96,36 @@ def train_stage(
         for step in tqdm(range(first, last), initial=first, total=last, unit="step"):
             for group in optimiser.param_groups:
                 group["lr"] = schedule.learning_rate * schedule.factor(step)
-            with torch.autocast(next(iter(trained.values())).device.type, dtype=torch.bfloat16):
-                loss = stage.loss(_batch(facts, schedule, step))
+            loss = _loss(stage, _batch(facts, schedule, step), schedule.seed + step)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
             optimiser.step()
             optimiser.zero_grad()
+            _move(averages.values(), trained.values(), min(schedule.average, (step + 1) / (step + 10)))
             line = {"step": step + 1, "loss": float(loss.detach()), "seconds": round(time.time() - began, 1)}
             log.write(json.dumps(line) + "\n")
             log.flush()
             if (step + 1) % schedule.save_every == 0 or step + 1 == last:
-                saves.save(folder, step + 1, trained, optimiser)
+                saves.save(folder, step + 1, trained | averages, optimiser)
     if last < schedule.steps:
         return
+    _move(trained.values(), averages.values(), 0.0)
     weights = {name: value.to(torch.bfloat16).contiguous() for name, value in stage.weights().items()}
     save_file(weights, folder / WEIGHTS)
+
+
+def _loss(stage: Stage, examples: Sequence[Example], seed: int) -> Tensor:
+    """The loss of a batch; its dropout is the same for the same seed."""
+    device = next(stage.network.parameters()).device
+    with torch.random.fork_rng(), torch.autocast(device.type, dtype=torch.bfloat16):
+        torch.manual_seed(seed)
+        return stage.loss(examples)
+
+
+def _move(places: Iterable[Tensor], towards: Iterable[Tensor], share: float) -> None:
+    """``share`` of what stands there, and the rest of what it moves towards."""
+    with torch.no_grad():
+        torch._foreach_lerp_([*places], [*towards], 1 - share)
 
 
 def detector_weights(folder: Path) -> dict[str, Tensor]:

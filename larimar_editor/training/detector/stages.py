@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import torch
@@ -20,6 +20,7 @@ from larimar_editor.training.detector.examples import Example
 
 TEMPERATURE = 0.05
 _SLOPE, _EVEN = 12.0, 0.75  # of the second stage's start: log-odds per cosine, and where they are even
+DROPOUT = 0.1
 _CHUNKS = 3  # parts of a batch, by length, each padded for itself
 _LAYERS = ["query", "key", "value", "dense"]
 
@@ -44,12 +45,12 @@ class Stage(Protocol):
 class Candidates:
     """The first stage: an embedding of each prompt, near those that ask the same.
 
-    Contrastive loss (InfoNCE) of a wording against every other query of the batch.
+    Contrastive loss (InfoNCE) of a wording against every other query of the batch. Arguments as `Look`'s.
     """
 
-    def __init__(self, encoder: SentenceTransformer, rank: int):
+    def __init__(self, encoder: SentenceTransformer, rank: int, start: Mapping[str, Tensor] | None = None):
         self.tokenizer = cutting_starts(encoder.tokenizer)
-        self.network: nn.Module = _adapted(encoder, rank)
+        self.network: nn.Module = _adapted(encoder, rank, start)
         self._above = list(encoder)[1:]  # the encoder's own pooling, and what else it has above its network
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
@@ -79,9 +80,18 @@ class Candidates:
 
 
 class Look:
-    """The second stage: a written prompt and a query together, and the log-odds that they ask the same."""
+    """The second stage: a written prompt and a query together, and the log-odds that they ask the same.
 
-    def __init__(self, encoder: SentenceTransformer, rank: int):
+    Args:
+        encoder: the sentence encoder.
+        rank: of its changes.
+        start: weights of a trained stage to begin with, of this rank; None: the encoder as it is.
+
+    Raises:
+        ValueError: weights of another rank or encoder.
+    """
+
+    def __init__(self, encoder: SentenceTransformer, rank: int, start: Mapping[str, Tensor] | None = None):
         self.tokenizer = cutting_starts(encoder.tokenizer)
         size = ExternalScopeDetector(encoder).embedding_size
         head = nn.Linear(3 * size, 1)
@@ -89,7 +99,9 @@ class Look:
             head.weight.zero_()
             head.weight[0, :size] = _SLOPE  # at first the log-odds rise with the cosine of the two texts
             head.bias.fill_(-_SLOPE * _EVEN)
-        self.encoder, self.head = _adapted(encoder, rank), head.to(encoder.device)
+            for name, value in head.named_parameters():
+                value.copy_((start or {}).get(f"{HEAD}.{name}", value))
+        self.encoder, self.head = _adapted(encoder, rank, start), head.to(encoder.device)
         self.network: nn.Module = nn.ModuleDict({"encoder": self.encoder, HEAD: head})
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
@@ -97,7 +109,7 @@ class Look:
         pairs, labels, weights = [], [], []
         for each in examples:
             for label, queries in ((1.0, each.same), (0.0, each.other)):
-                pairs += [(each.written, query) for query in queries]
+                pairs += [each.pair(query) for query in queries]
                 labels += [label] * len(queries)
                 weights += [1 / len(queries)] * len(queries)
         logits = self.logits(pairs)
@@ -123,33 +135,53 @@ STAGES: dict[str, type[Candidates] | type[Look]] = {"candidates": Candidates, "l
 RANKS = {"candidates": 20, "look": 48}  # together 6 MB in bfloat16
 
 
-def _adapted(encoder: SentenceTransformer, rank: int) -> nn.Module:
+def _adapted(encoder: SentenceTransformer, rank: int, start: Mapping[str, Tensor] | None) -> nn.Module:
     network = transformer_of(encoder)
     for parameter in network.parameters():
         parameter.data = parameter.data.to(torch.bfloat16)
     network.set_attn_implementation("eager")  # half the time of a step for texts this short
     for module in network.modules():
         if isinstance(module, nn.Dropout):
-            module.p = 0.0
+            module.p = DROPOUT
     adapted = get_peft_model(
         network, LoraConfig(r=rank, lora_alpha=rank, target_modules=_LAYERS, exclude_modules=["pooler.dense"])
     )
     for parameter in adapted.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
+    if start:
+        _begin_with(adapted, start)
     return adapted
+
+
+def _begin_with(network: nn.Module, start: Mapping[str, Tensor]) -> None:
+    """Put trained low-rank changes in place, as `_changes` gives them."""
+    for name, layer in _adapted_layers(network):
+        (adapter,) = layer.active_adapters
+        low, high = start.get(f"{name}.A"), start.get(f"{name}.B")
+        if low is None or high is None or low.shape != layer.lora_A[adapter].weight.shape:
+            raise ValueError(
+                f"the weights to begin with have {'no' if low is None else 'another'} change of {name}: they "
+                f"are of another encoder, or of another rank than {layer.r[adapter]}"
+            )
+        with torch.no_grad():
+            layer.lora_A[adapter].weight.copy_(low)
+            layer.lora_B[adapter].weight.copy_(high / layer.scaling[adapter])
+
+
+def _adapted_layers(network: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Layers that have changes of low rank, each with its name in the encoder."""
+    for name, module in network.named_modules():
+        if isinstance(module, LoraLayer):
+            yield name.removeprefix("base_model.model."), cast(Any, module)
 
 
 def _changes(network: nn.Module) -> dict[str, Tensor]:
     result: dict[str, Tensor] = {}
-    for name, module in network.named_modules():
-        if isinstance(module, LoraLayer):
-            layer = cast(Any, module)
-            (adapter,) = layer.active_adapters
-            low, high = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight * layer.scaling[adapter]
-            name = name.removeprefix("base_model.model.")
-            weight = layer.get_base_layer().weight
-            result |= changes(name, weight, low.detach(), high.detach())
+    for name, layer in _adapted_layers(network):
+        (adapter,) = layer.active_adapters
+        low, high = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight * layer.scaling[adapter]
+        result |= changes(name, layer.get_base_layer().weight, low.detach(), high.detach())
     return result
 
 
