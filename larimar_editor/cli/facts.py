@@ -104,14 +104,13 @@ def import_facts(
     """Write many facts, in blocks. One that is written already costs nothing, so an import that was stopped
     is taken up by the same command; nothing is written where a line is no fact.
     """
-    from larimar_editor.state.lines import facts_in_folder, facts_in_lines
-    from larimar_editor.tools.opening import write_in_blocks
+    from larimar_editor.state.lines import facts_in_folder, facts_in_lines, write_in_blocks
 
     facts = facts_in_folder(source) if source.is_dir() else facts_in_lines(source)
     with _model(file, checkpoint, dtype, device, settings) as model:
         before = len(model.facts())
         with tqdm(total=len(facts), unit="fact") as bar:
-            write_in_blocks(model, facts, block, bar.update)
+            write_in_blocks(model.write, facts, block, bar.update)
         typer.echo(json.dumps({"read": len(facts), "written": len(model.facts()) - before}))
 
 

@@ -38,6 +38,12 @@ class Edit:
     portability_ground_truth: tuple[str, ...] = ()
     case_id: int = field(default=0, compare=False)
 
+    @property
+    def request(self) -> dict[str, str]:
+        """What is written of it: its prompt, its answer, and its subject where it has one."""
+        subject = {"subject": self.subject} if self.subject else {}
+        return {"prompt": self.prompt, "target_new": self.target_new} | subject
+
     @classmethod
     def from_dict(cls, values: Mapping) -> Edit:
         """The inverse of `dataclasses.asdict`, after JSON made lists of its tuples."""

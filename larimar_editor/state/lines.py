@@ -1,9 +1,9 @@
-"""Facts as JSON lines, and those of folders that older versions wrote."""
+"""Many facts at once: as JSON lines, written in blocks, and from folders that older versions wrote."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,27 @@ def line_of(fact: Fact) -> str:
     if fact.subject is not None:
         values["subject"] = fact.subject
     return json.dumps(values | {"id": fact.id, "written_at": fact.written_at}, ensure_ascii=False)
+
+
+def write_in_blocks(
+    write: Callable[[Sequence[Mapping | Fact]], object],
+    facts: Sequence[Mapping | Fact],
+    block: int = 256,
+    wrote: Callable[[int], object] = lambda count: None,
+) -> int:
+    """Write many facts, so many at once; how many there were.
+
+    Args:
+        write: takes facts, as `LarimarForCausalLM.write` does.
+        facts: what is written.
+        block: facts that are written together.
+        wrote: told how many, after each block.
+    """
+    for start in range(0, len(facts), block):
+        part = facts[start : start + block]
+        write(part)
+        wrote(len(part))
+    return len(facts)
 
 
 def facts_in_folder(folder: Path) -> list[Fact]:

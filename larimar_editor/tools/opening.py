@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from larimar_editor.data.edits import load_edits
-from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.loading import load_larimar
-from larimar_editor.state.fact import Fact
-from larimar_editor.state.lines import facts_in_lines
+from larimar_editor.state.lines import facts_in_lines, write_in_blocks
 
 
 def open_larimar(
@@ -46,29 +43,7 @@ def open_larimar(
     if path.suffix not in (".json", ".jsonl"):
         model.open_state(path, read_only=True)
         return model
-    if path.suffix == ".jsonl":
-        write_in_blocks(model, facts_in_lines(path))
-    else:
-        write_in_blocks(model, [request for edit in load_edits(path) for request in the_edit_alone(edit)])
+    in_lines = path.suffix == ".jsonl"
+    facts_of = facts_in_lines(path) if in_lines else [edit.request for edit in load_edits(path)]
+    write_in_blocks(model.write, facts_of)
     return model
-
-
-def write_in_blocks(
-    model: LarimarForCausalLM,
-    facts: Sequence[Mapping | Fact],
-    block: int = 256,
-    wrote: Callable[[int], object] = lambda count: None,
-) -> int:
-    """Write many facts, so many at once; how many there were.
-
-    Args:
-        model: what they are written to.
-        facts: as `LarimarForCausalLM.write` takes them.
-        block: facts that are written together.
-        wrote: told how many, after each block.
-    """
-    for start in range(0, len(facts), block):
-        part = facts[start : start + block]
-        model.write(part)
-        wrote(len(part))
-    return len(facts)

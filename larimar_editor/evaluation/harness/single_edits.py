@@ -22,8 +22,7 @@ Requests = Callable[[Edit], list[dict]]
 
 def the_edit_alone(edit: Edit) -> list[dict]:
     """What is written of an edit by default."""
-    subject = {"subject": edit.subject} if edit.subject else {}
-    return [{"prompt": edit.prompt, "target_new": edit.target_new} | subject]
+    return [edit.request]
 
 
 def score_single_edits(

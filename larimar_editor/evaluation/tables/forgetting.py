@@ -15,7 +15,6 @@ from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt
 from larimar_editor.evaluation.harness.preserving import preserved, state_with
 from larimar_editor.evaluation.harness.records import Condition
-from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.evaluation.tables.prompted import prompted_conditions
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.state.edited import EditedState
@@ -41,7 +40,7 @@ def _condition(context: Context, edits: Sequence[Edit], rows: int, count: int, n
 
     @lru_cache(maxsize=1)  # trials come block by block
     def written(model: LarimarForCausalLM, block: int) -> EditedState:
-        return state_with(model, [request for edit in blocks[block] for request in the_edit_alone(edit)])
+        return state_with(model, [edit.request for edit in blocks[block]])
 
     def score(places: Sequence[int]) -> list[dict]:
         model = context.larimar(memory="fixed", memory_rows=rows)

@@ -24,7 +24,6 @@ from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.records import Condition, read_records, whole_lines
 from larimar_editor.evaluation.harness.scores import target_scores
-from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
 
@@ -130,7 +129,7 @@ class Life:
             tqdm(desc="writing", unit="fact", initial=first, total=count) as bar,
         ):
             for start, end in itertools.pairwise([*starts, count]):
-                block = [request for edit in self.edits[start:end] for request in the_edit_alone(edit)]
+                block = [edit.request for edit in self.edits[start:end]]
                 began = time.perf_counter()
                 model.write(block)
                 if start >= alone:

@@ -14,7 +14,6 @@ from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
 from larimar_editor.evaluation.harness.preserving import preserved, state_with
 from larimar_editor.evaluation.harness.records import Condition
-from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
 from larimar_editor.state.edited import EditedState
@@ -78,7 +77,7 @@ def _conditions(context: Context) -> list[Condition]:
 
     @cache
     def written() -> EditedState:
-        return state_with(model, [request for edit in edits for request in the_edit_alone(edit)])
+        return state_with(model, [edit.request for edit in edits])
 
     def score(cases: Sequence[Tensor]) -> list[dict]:
         with preserved(model, written()):

@@ -19,7 +19,6 @@ from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.scores import target_scores
-from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.model.reading import Reading
 
 SIGMAS = (0.0, 0.03, 0.1, 0.3, 1.0)
@@ -44,7 +43,7 @@ def _score(context: Context, sigma: float, edits: Sequence[Edit]) -> list[dict]:
     records = []
     for edit in edits:
         with preserved(model, model.edited_state.cleared()):
-            model.write(the_edit_alone(edit))
+            model.write([edit.request])
             torch.manual_seed(context.seed + edit.case_id)  # the same whether or not the run was interrupted
             new, old = target_scores(
                 model, [(edit.prompt, edit.target_new), (edit.prompt, edit.ground_truth)]

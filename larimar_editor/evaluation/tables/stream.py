@@ -16,7 +16,6 @@ from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.evaluation.harness.scores import target_scores
-from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 
 STEPS = 1000
 EVERY = 100  # steps between questions
@@ -70,7 +69,7 @@ class Player:
                 if what == "forget":
                     model.forget(edit.prompt)
                 else:
-                    model.write(the_edit_alone(edit))
+                    model.write([edit.request])
             self.state, self.number = model.edited_state, number
             scores = target_scores(model, [(edit.prompt, edit.target_new) for edit in edits])
         return [{"answered": float(score.accuracy == 1)} for score in scores]

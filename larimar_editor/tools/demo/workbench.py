@@ -17,9 +17,8 @@ from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.scope.nearest import exact
 from larimar_editor.state.fact import Fact
-from larimar_editor.state.lines import facts_in_lines, line_of
+from larimar_editor.state.lines import facts_in_lines, line_of, write_in_blocks
 from larimar_editor.tools.demo.probes import Probe, probes_of
-from larimar_editor.tools.opening import write_in_blocks
 from larimar_editor.utils.text import sentences
 
 _NEAREST = 20  # facts in the picture of scores
@@ -116,7 +115,7 @@ class Workbench:
 
     def import_lines(self, path: Path) -> int:
         """Write the facts of a file of JSON lines; how many there were."""
-        return write_in_blocks(self.model, facts_in_lines(path))
+        return write_in_blocks(self.model.write, facts_in_lines(path))
 
     def export_lines(self, path: Path) -> int:
         """Write all facts to a file of JSON lines; how many there are."""
