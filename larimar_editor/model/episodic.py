@@ -19,7 +19,8 @@ from larimar_editor.model.origin import origin
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.scoping import ScopeDetectors
-from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, decide
+from larimar_editor.scope.chained import follow
+from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, decide, decide_among
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, exact, indexed
 from larimar_editor.state.edited import EditedState
@@ -172,7 +173,13 @@ class EpisodicMemory:
 
                 least = config.scope_least_cosine
                 second = SecondStage(detector.look, written, config.scope_candidates, least)
-            return decide(detector, prompts, lookup, config.threshold(second is not None), second)
+            threshold = config.threshold(second is not None)
+            decision = decide(detector, prompts, lookup, threshold, second)
+            if not config.chained_reads or bool(decision.in_scope.all()):
+                return decision
+            among = lambda parts: decide_among(detector, parts, lookup, threshold, second)
+            answer = lambda row: store.fact(row).target_new
+            return follow(prompts, decision, among, answer, config.chained_reads)
 
     def memory_keys(self, prompts: Sequence[str]) -> Tensor:
         """What addresses the memory: ``(N, key size)``."""

@@ -188,6 +188,16 @@ class LarimarSettings:
         edit=True,
         live=True,
     )
+    chained_reads: int = setting(
+        0,
+        "answers of written facts that may take the place of what a prompt names them by, one after another, "
+        'until it asks something written: "the mayor of the capital of X", where both are. Of prompts out of '
+        "scope alone, which then take about three times as long to decide; 0: none",
+        at_least=0,
+        at_most=4,
+        edit=True,
+        live=True,
+    )
     scope_index: Literal["exact", "faiss"] = setting(
         "exact",
         "compare with every written prompt, or an index, from 20,000 facts on (pip install faiss-cpu)",

@@ -146,7 +146,17 @@ def decide(
         threshold: score from which a query is in scope.
         second: scores what was found; None keeps the first stage's scores (1-NN).
     """
-    parts = [sentences(query) for query in queries]
+    return decide_among(detector, [sentences(query) for query in queries], lookup, threshold, second)
+
+
+def decide_among(
+    detector: ScopeDetector,
+    parts: Sequence[Sequence[str]],
+    lookup: Lookup,
+    threshold: float,
+    second: SecondStage | None = None,
+) -> ScopeDecision:
+    """As `decide`, of queries that are split already: the best part of each counts."""
     flat = [sentence for group in parts for sentence in group]
     if not flat:
         nothing = torch.zeros(0)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from larimar_editor.utils.text import prompt_and_target
+
+_ROLE, _COPULA = r"(?P<role>[\w' -]+)", "(?P<copula>is|was)"
+_OF_A_SUBJECT = (
+    rf"the {_ROLE} of {{0}} {_COPULA}",
+    rf"{{0}}['’]s {_ROLE} {_COPULA}",
+    rf"(?:who|what|which \w+) {_COPULA} the {_ROLE} of {{0}}\?",
+    rf"(?:who|what|which \w+) {_COPULA} {{0}}['’]s {_ROLE}\?",
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,17 @@ class Fact:
         """
         return not known.says(self) or self.subject not in (None, known.subject)
 
+    def turned_round(self) -> Fact | None:
+        """The same fact asked from its answer: of "The capital of X is" Y, "Y is the capital of" X. None of a
+        fact whose subject is not known, or whose prompt has another form than "the ... of X" or "X's ...".
+        """
+        subject, answer = (self.subject or "").strip(), self.target_new.strip().rstrip(".")
+        found = subject and _role_of(self.key, subject)
+        if not found or not answer:
+            return None
+        role, copula = found
+        return Fact(f"{answer} {copula} the {role} of", subject, subject=answer)
+
     @classmethod
     def from_request(cls, request: Mapping) -> Fact:
         """From an EasyEdit request (a mapping with ``prompt`` and ``target_new``, and perhaps ``subject``).
@@ -84,3 +104,13 @@ class Fact:
             return cls(**values)
         except ValueError as error:
             raise ValueError(f"{error} in {dict(request)}") from error
+
+
+def _role_of(prompt: str, subject: str) -> tuple[str, str] | None:
+    """What a prompt asks of its subject, and "is" or "was": "capital" of "The capital of X is" and of "What
+    was X's capital?".
+    """
+    for form in _OF_A_SUBJECT:
+        if found := re.fullmatch(form.format(re.escape(subject)), prompt, re.IGNORECASE):
+            return found["role"], found["copula"].lower()
+    return None

@@ -131,3 +131,25 @@ def test_a_store_that_could_not_be_extended_is_extended_later(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "__setitem__", copy)
     later = extended(store, [Fact("more", "t")], 17)
     assert tries and later.column("scope").flatten().tolist() == [*range(16), 17] and len(store) == 16
+
+
+@pytest.mark.parametrize(
+    "prompt, turned",
+    [
+        ("The capital of Oleva is", "Brin is the capital of"),
+        ("Oleva's first capital was", "Brin was the first capital of"),
+        ("What is the capital of Oleva?", "Brin is the capital of"),
+        ("Which town was Oleva’s capital?", "Brin was the capital of"),
+        ("Oleva lies in", None),
+        ("The capital of Oleva was founded in", None),
+        ("The capital of old Oleva is", None),
+    ],
+)
+def test_a_fact_is_turned_round_where_its_form_says_how(prompt, turned):
+    fact = Fact(prompt, "Brin.", subject="Oleva").turned_round()
+    assert (fact and fact.prompt) == turned
+    if fact:
+        assert (fact.target_new, fact.subject) == ("Oleva", "Brin")
+        back = fact.turned_round()
+        assert back is None, "it asks for the one that has the role, not for the role"
+    assert Fact(prompt, "Brin").turned_round() is None, "of what it is about nothing is known"

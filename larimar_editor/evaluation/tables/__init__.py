@@ -16,6 +16,7 @@ NAMES = (
     "scope",
     "subjects",
     "knowedit",
+    "portability",
     "lengths",
     "realworld",
     "fluency",

@@ -1,0 +1,112 @@
+"""Reads that follow one another: a prompt of several hops, each of which is written.
+
+"The mayor of the capital of Oleva is" asks nothing that was written, but what it names, "the capital of
+Oleva", is: with the answer in its place it reads "The mayor of Brinmouth is", which may have been written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from larimar_editor.scope.decision import ScopeDecision
+from larimar_editor.utils.text import sentences
+
+MOST_WORDS = 9  # of what a prompt names in place of an answer
+_WORD = re.compile(r"\w+(?:[-.']\w+)*(?:['’]s\b)?")
+_OPENS_A_NAME = set("the a an his her its their my our your".split())
+_ENDS_NO_NAME = _OPENS_A_NAME | set("is are was were be been has have had did does do of in at by to".split())
+
+# Texts in groups, of each of which the best counts.
+Decide = Callable[[Sequence[Sequence[str]]], ScopeDecision]
+
+
+def follow(
+    prompts: Sequence[str],
+    decision: ScopeDecision,
+    decide: Decide,
+    answer: Callable[[int], str],
+    hops: int = 1,
+) -> ScopeDecision:
+    """The decision on prompts, where those out of scope may ask something written by way of others.
+
+    Args:
+        prompts: N; of each the last sentence is followed.
+        decision: on them as they are; those in scope stay.
+        decide: decides on groups of texts as it was decided on the prompts.
+        answer: of a row's fact.
+        hops: how many answers may be put in place one after another.
+
+    Returns:
+        the decision, with the prompt that was read in the end as the sentence.
+    """
+    asked = {
+        place: sentences(prompts[place])[-1]
+        for place, inside in enumerate(decision.in_scope.tolist())
+        if not inside
+    }
+    used: dict[int, set[int]] = {place: set() for place in asked}
+    for _ in range(hops):
+        asked = _with_answers(asked, used, decide, answer)
+        if not asked:
+            break
+        found = decide([[text] for text in asked.values()])
+        for at, place in enumerate(list(asked)):
+            if bool(found.in_scope[at]) and int(found.nearest[at]) not in used[place]:
+                decision = _put(decision, place, found, at)
+                del asked[place]
+    return decision
+
+
+def _with_answers(
+    asked: dict[int, str], used: dict[int, set[int]], decide: Decide, answer: Callable[[int], str]
+) -> dict[int, str]:
+    """Those texts that name something written, with its answer in its place."""
+    named = {place: spans for place, text in asked.items() if (spans := list(_spans(text)))}
+    if not named:
+        return {}
+    found = decide([[f"{asked[place][a:b]} is" for a, b in spans] for place, spans in named.items()])
+    result = {}
+    for at, (place, spans) in enumerate(named.items()):
+        row = int(found.nearest[at])
+        if not bool(found.in_scope[at]) or row in used[place]:
+            continue
+        text = asked[place]
+        start, end = next((a, b) for a, b in spans if f"{text[a:b]} is" == found.sentence[at])
+        used[place].add(row)
+        result[place] = text[:start] + answer(row).strip() + text[end:]
+    return result
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where in a text something may be named by what was written of another: two words or more, whole with
+    what opens them, less than the text.
+    """
+    words = list(_WORD.finditer(text))
+    for first, word in enumerate(words):
+        if first and words[first - 1][0].lower() in _OPENS_A_NAME:
+            continue
+        for last in range(first + 1, min(first + MOST_WORDS, len(words))):
+            whole = (first, last) == (0, len(words) - 1)
+            if whole or words[last][0].lower() in _ENDS_NO_NAME:
+                continue
+            end = words[last].end()
+            yield word.start(), end
+            if text[:end].endswith(("'s", "’s")):  # "Oleva's capital's": what is named has no ending
+                yield word.start(), end - 2
+
+
+def _put(decision: ScopeDecision, place: int, found: ScopeDecision, at: int) -> ScopeDecision:
+    score, in_scope, nearest = decision.score.clone(), decision.in_scope.clone(), decision.nearest.clone()
+    embedding, sentence = decision.embedding.clone(), list(decision.sentence)
+    score[place], in_scope[place], nearest[place] = found.score[at], True, found.nearest[at]
+    embedding[place], sentence[place] = found.embedding[at], found.sentence[at]
+    return replace(
+        decision,
+        score=score,
+        in_scope=in_scope,
+        sentence=sentence,
+        embedding=embedding,
+        nearest=nearest,
+    )
