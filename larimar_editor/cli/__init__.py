@@ -11,6 +11,7 @@ from larimar_editor.cli import (
     bench,
     calibrate,
     compare,
+    convert_original,
     data,
     demo,
     easyedit_patch,
@@ -34,6 +35,7 @@ app.command()(train.train)
 app.command(name="train-detector")(train_detector.train_detector)
 app.command()(calibrate.calibrate)
 app.command()(compare.compare)
+app.command(name="convert-original")(convert_original.convert_original)
 app.command(name="eval")(evaluate.evaluate)
 app.command()(bench.bench)
 app.command(name="easyedit-patch")(easyedit_patch.easyedit_patch)

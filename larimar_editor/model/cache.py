@@ -14,30 +14,38 @@ from larimar_editor.model.after_answer import AnswersSaid
 
 @dataclass(frozen=True)
 class Prefix:
-    """What stands in front of the rows in scope: BOS and memory slots.
+    """What stands in front of the rows in scope: BOS, where there is one, and memory slots.
 
     Attributes:
         cache: their keys and values, which the text's are added to.
-        there: bool ``(n, 1 + S)``; False for a slot that a row does not have, as its answer is shorter.
+        there: bool ``(n, 1 + S)``, or ``(n, S)`` without BOS; False for a slot that a row does not have, as
+            its answer is shorter.
         text_positions: int ``(n, 1)``, position of each row's first token.
         whole: whether every row has every slot.
+        shift: ``(n, hidden size)``, what is added to the embeddings of each row's tokens; None adds nothing.
     """
 
     cache: DynamicCache
     there: Tensor
     text_positions: Tensor
     whole: bool
+    shift: Tensor | None = None
 
     @property
     def length(self) -> int:
-        """1 + S."""
+        """How many positions that is."""
         return self.there.shape[1]
+
+    def shifted(self, embedded: Tensor) -> Tensor:
+        """Embeddings of the rows' tokens ``(n, T, hidden size)``, with what is added to them."""
+        return embedded if self.shift is None else embedded + self.shift[:, None].to(embedded)
 
     def of_rows(self, rows: Tensor) -> Prefix:
         """That of the rows of these indices, in their order, with the same cache, which is changed in
         place.
         """
-        return Prefix(self.cache, self.there[rows], self.text_positions[rows], self.whole)
+        shift = None if self.shift is None else self.shift[rows]
+        return Prefix(self.cache, self.there[rows], self.text_positions[rows], self.whole, shift)
 
 
 class LarimarCache(Cache):

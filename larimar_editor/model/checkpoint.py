@@ -99,6 +99,8 @@ def own_weights(model: LarimarForCausalLM) -> dict[str, Tensor]:
     }
     if model.analysis is not model.projection:
         own |= {f"analysis.{name}": value for name, value in model.analysis.named_parameters()}
+    if model.embedding is not None:
+        own["embedding.weight"] = model.embedding.weight
     if isinstance(model.latent_encoder, nn.Module):
         own |= {f"encoder.{name}": value for name, value in model.latent_encoder.state_dict().items()}
     if model.config.decoder_mode == "full":

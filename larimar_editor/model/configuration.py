@@ -34,6 +34,10 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
                 raise ValueError(
                     f"latent_size {self.latent_size} is not a multiple of memory_slots {self.memory_slots}"
                 )
+            if self.latent_in_embeddings:
+                raise ValueError(
+                    "latent_in_embeddings needs encoder_type: transformer, whose latents are of one size"
+                )
             if self.decoder_mode == "full":
                 raise ValueError(
                     "decoder_mode: full needs encoder_type: transformer; the decoder's own states would "

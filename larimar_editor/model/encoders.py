@@ -22,6 +22,8 @@ from larimar_editor.model.key_values import TEXTS_PER_PASS, DecoderStates
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.utils.text import cut_to
 
+QUERIES = {"queries": 4, "first": 0}  # learned queries by `encoder_pooling`
+
 
 class LatentEncoder(Protocol):
     """What makes a latent of size C of a text; one interface for both kinds."""
@@ -149,14 +151,17 @@ class DecoderStateEncoder:
 
 
 class TransformerEncoder(nn.Module):
-    """A Hugging Face encoder, its last hidden states pooled by learned queries and projected to C (paper:
-    BERT-large).
+    """A Hugging Face encoder, its last hidden states pooled and projected to C (paper: BERT-large).
 
     Args:
         name_or_path: Hugging Face name or folder.
         latent_size: C.
         max_length: tokens taken of a text.
-        queries: learned query vectors that attend over the token states.
+        queries: learned query vectors that attend over the token states; 0: the network's own pooled output
+            of the first token takes their place.
+
+    Raises:
+        ValueError: no queries, and a network that has no pooled output.
     """
 
     def __init__(self, name_or_path: str, latent_size: int, max_length: int = 128, queries: int = 4):
@@ -165,8 +170,12 @@ class TransformerEncoder(nn.Module):
         self.network = AutoModel.from_pretrained(name_or_path)
         self.latent_size, self.max_length = latent_size, max_length
         width = self.network.config.hidden_size
+        if not queries and getattr(self.network, "pooler", None) is None:
+            raise ValueError(
+                f"encoder_pooling: first needs an encoder with a pooler; {name_or_path} has none"
+            )
         self.queries = nn.Parameter(torch.randn(queries, width) / width**0.5)
-        self.output = nn.Linear(queries * width, latent_size)
+        self.output = nn.Linear((queries or 1) * width, latent_size)
 
     @property
     def device(self) -> torch.device:
@@ -177,7 +186,10 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Token ids and mask ``(N, T)`` to latents ``(N, C)``, with gradients."""
-        hidden = self.network(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        encoded = self.network(input_ids=input_ids, attention_mask=attention_mask)
+        if not len(self.queries):
+            return self.output(encoded.pooler_output)
+        hidden = encoded.last_hidden_state
         scores = (hidden @ self.queries.T / hidden.shape[-1] ** 0.5).masked_fill(
             attention_mask[..., None] == 0, -torch.inf
         )
@@ -223,5 +235,8 @@ def build_encoder(
     if not config.encoder_name_or_path:
         raise ValueError("encoder_name_or_path must name the encoder when encoder_type is 'transformer'")
     return TransformerEncoder(
-        resolve(config.encoder_name_or_path), config.latent_size, config.encoder_max_length
+        resolve(config.encoder_name_or_path),
+        config.latent_size,
+        config.encoder_max_length,
+        QUERIES[config.encoder_pooling],
     )

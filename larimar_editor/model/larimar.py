@@ -141,6 +141,10 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             config.value_gain,
         )
         self.projection.to(decoder.device)
+        self.embedding: nn.Linear | None = None
+        if config.latent_in_embeddings:
+            self.embedding = nn.Linear(config.latent_size, decoder.config.hidden_size, bias=False)
+            self.embedding.requires_grad_(False).to(decoder.device)
         # What makes the latent; W_M itself until training moves W_M away from it.
         self.analysis = self.projection if config.tied_projection else copy.deepcopy(self.projection)
         self.latent_encoder = build_encoder(config, self.states, self.analysis)
@@ -401,22 +405,22 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
 
     def prefix(self, latents: Tensor) -> Prefix:
         """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B, C)``
-        or wider. Each row's slots end where its text begins.
+        or wider. Each row's slots end where its text begins. Without BOS where slots begin at position 0.
         """
         config = self.config
-        if self._bos is None:
-            self._bos = self.states.bos()
         codes, counts = self.projection.layout.split(latents.to(self.projection.basis.device))
         slots = self.projection.states(codes)
-        slots = torch.cat(
-            (self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots), slots), dim=1
-        )
         place = torch.arange(codes.shape[1], device=slots.device) - (codes.shape[1] - counts)[:, None]
-        first = torch.zeros_like(counts)[:, None]
-        positions = torch.cat((first, config.slot_position + place.clamp_min(0)), dim=1)
-        there = torch.cat((first == 0, place >= 0), dim=1)
+        positions, there = config.slot_position + place.clamp_min(0), place >= 0
+        if config.slot_position:
+            if self._bos is None:
+                self._bos = self.states.bos()
+            bos = self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots)
+            slots, first = torch.cat((bos, slots), dim=1), torch.zeros_like(counts)[:, None]
+            positions, there = torch.cat((first, positions), dim=1), torch.cat((first == 0, there), dim=1)
         cache = self.states.cache(slots, positions, self.decoder.dtype)
-        return Prefix(cache, there, config.slot_position + counts[:, None], bool(there.all()))
+        shift = None if self.embedding is None else self.embedding(latents.to(self.embedding.weight))
+        return Prefix(cache, there, config.slot_position + counts[:, None], bool(there.all()), shift)
 
     def _decode_with_memory(self, batch: _Batch, prefix: Prefix, kwargs: dict) -> CausalLMOutputWithPast:
         (count, new), past, device = batch.given.shape[:2], prefix.cache, batch.given.device
@@ -433,6 +437,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             mask = torch.cat((prefix.there.to(mask), mask), dim=1)
         positions = positions + prefix.text_positions.to(positions.device)
         batch = replace(batch, attention_mask=mask, position_ids=positions)
+        if prefix.shift is not None:
+            embedded = self.get_input_embeddings()(batch.given) if batch.are_ids else batch.given
+            batch = replace(batch, given=prefix.shifted(embedded), are_ids=False)
         with self.adapted():
             return self.decoder(**batch.inputs(), past_key_values=past, **(kwargs | {"use_cache": True}))
 

@@ -38,6 +38,11 @@ class LarimarSettings:
     encoder_max_length: int = setting(
         256, "tokens the encoder takes; of longer texts the last, with a warning", at_least=1
     )
+    encoder_pooling: Literal["queries", "first"] = setting(
+        "queries",
+        "what a transformer encoder makes the latent of: its last states by learned queries, or its own "
+        "pooled output of the first token, as in the original implementation",
+    )
     latent_size: int = setting(
         3072, "C; with decoder-states memory_slots times the size of a slot's code", at_least=1
     )
@@ -61,7 +66,15 @@ class LarimarSettings:
         live=True,
     )
     slot_position: int = setting(
-        4, "position of the first memory slot; BOS is at 0 and the text follows the last slot", at_least=1
+        4,
+        "position of the first memory slot; BOS is at 0 and the text follows the last slot. 0: no BOS is put "
+        "in front of it, as in the original implementation, where the text begins with one",
+        at_least=0,
+    )
+    latent_in_embeddings: bool = setting(
+        False,
+        "whether a linear map of the readout is also added to the embeddings of the text's tokens, as in the "
+        "original implementation (a transformer encoder only)",
     )
     decoder_mode: Literal["frozen", "lora", "full"] = setting(
         "frozen",

@@ -47,8 +47,12 @@ def hidden_states(decoder: PreTrainedModel, ids: Tensor, prefix: Prefix | None =
     options: dict = {"past_key_values": PrefixCache.of(prefix.cache, decoder.config)}
     if not prefix.whole:
         options["attention_mask"] = torch.cat((prefix.there.to(ids), torch.ones_like(ids)), dim=1)
-    positions = positions + prefix.text_positions
-    return body(decoder)(input_ids=ids, position_ids=positions, use_cache=True, **options).last_hidden_state
+    options["position_ids"] = positions + prefix.text_positions
+    if prefix.shift is None:
+        options["input_ids"] = ids
+    else:
+        options["inputs_embeds"] = prefix.shifted(decoder.get_input_embeddings()(ids))
+    return body(decoder)(use_cache=True, **options).last_hidden_state
 
 
 def logits_of(decoder: PreTrainedModel, hidden: Tensor) -> Tensor:
