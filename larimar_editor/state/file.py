@@ -37,6 +37,7 @@ from larimar_editor.utils.locks import Lock
 FORMAT_VERSION = 4  # 1 to 3 were folders
 
 BASE = "base"  # the operation that wrote what cannot be undone
+PATIENCE = 30.0  # seconds to wait for another process's transaction
 
 _APPLICATION = 0x4C524D52  # "LRMR"
 _SQLITE = (3, 37)  # the first with STRICT tables
@@ -178,7 +179,9 @@ class StateFile:
 
     def _connect(self, how: str) -> sqlite3.Connection:
         uri = f"{self.path.resolve().as_uri()}?{how}"
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
+        connection = sqlite3.connect(
+            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=PATIENCE
+        )
         connection.execute("PRAGMA foreign_keys = ON")
         connection.create_function("folded", 1, str.casefold, deterministic=True)
         return connection

@@ -177,7 +177,8 @@ def test_a_damaged_byte_is_noticed_or_changes_nothing(tmp_path):
     assert noticed > 400
 
 
-def test_one_writes_and_others_read_meanwhile(tmp_path):
+def test_one_writes_and_others_read_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr("larimar_editor.state.file.PATIENCE", 0.2)
     path, history = tmp_path / "edits.db", opened(tmp_path / "edits.db")
     done(history, write(0))
     with pytest.raises(OSError, match=f"being written by process {os.getpid()} on"):
