@@ -60,8 +60,12 @@ def train_detector(
     name = model.config.scope_encoder_name_or_path
     facts = read_facts(data)
     schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
-    for each in [stage] if stage else list(STAGES):
-        start = stage_weights(model.detectors.weights, each) if go_on else None
+    chosen = [stage] if stage else list(STAGES)
+    starts = {each: stage_weights(model.detectors.weights, each) for each in chosen} if go_on else {}
+    if lacking := [each for each, start in starts.items() if not start]:
+        raise typer.BadParameter(f"--go-on: {folder} has no trained {' and no trained '.join(lacking)}")
+    for each in chosen:
+        start = starts.get(each)
         trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each], start)
         train_stage(trained, facts, schedule, out / each, until)
     weights = detector_weights(out)

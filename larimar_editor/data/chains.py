@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHAINS = Path(__file__).parent / "chains.json"
+_FACTS, _ASKED = ("first", "second"), ("asked", "turned_round", "alias", "not")
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,19 @@ def read_chains(path: Path = CHAINS) -> list[Chain]:
     chains = []
     for number, record in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         try:
-            texts = [tuple(record[key]) for key in ("asked", "turned_round", "alias", "not")]
-            chain = Chain(record["first"], record["second"], *texts)
-            if chain.second["subject"] != chain.first["target_new"]:
-                raise ValueError("the second fact is not about the first one's answer")
+            chains.append(_chain(record))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path.name}, record {number}: {error}") from error
-        chains.append(chain)
     return chains
+
+
+def _chain(record: Mapping) -> Chain:
+    first, second = (
+        {key: str(record[part][key]) for key in ("prompt", "target_new", "subject")} for part in _FACTS
+    )
+    texts = {sort: record[sort] for sort in _ASKED}
+    if bad := [sort for sort, every in texts.items() if not every or not isinstance(every, list)]:
+        raise ValueError(f"{bad[0]!r} must be a list of prompts")
+    if second["subject"] != first["target_new"]:
+        raise ValueError("the second fact is not about the first one's answer")
+    return Chain(first, second, *map(tuple, texts.values()))

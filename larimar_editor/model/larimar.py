@@ -143,8 +143,10 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         self.projection.to(decoder.device)
         self.embedding: nn.Linear | None = None
         if config.latent_in_embeddings:
-            self.embedding = nn.Linear(config.latent_size, decoder.config.hidden_size, bias=False)
-            self.embedding.requires_grad_(False).to(decoder.device)
+            width: Any = decoder.get_input_embeddings().embedding_dim
+            self.embedding = nn.Linear(config.latent_size, width, bias=False).requires_grad_(False)
+            nn.init.zeros_(self.embedding.weight).to(decoder.device)
+            self.embedding.to(decoder.device)
         # What makes the latent; W_M itself until training moves W_M away from it.
         self.analysis = self.projection if config.tied_projection else copy.deepcopy(self.projection)
         self.latent_encoder = build_encoder(config, self.states, self.analysis)

@@ -205,7 +205,7 @@ class LarimarSettings:
         0,
         "answers of written facts that may take the place of what a prompt names them by, one after another, "
         'until it asks something written: "the mayor of the capital of X", where both are. Of prompts out of '
-        "scope alone, which then take about three times as long to decide; 0: none",
+        "scope whose last sentence has at most 40 words, which then take longer to decide; 0: none",
         at_least=0,
         at_most=4,
         edit=True,

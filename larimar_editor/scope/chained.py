@@ -14,7 +14,9 @@ from larimar_editor.scope.decision import ScopeDecision
 from larimar_editor.utils.text import sentences
 
 MOST_WORDS = 9  # of what a prompt names in place of an answer
-_WORD = re.compile(r"\w+(?:[-.']\w+)*(?:['’]s\b)?")
+LONGEST = 40  # words of a text that is followed
+_WORD = re.compile(r"\w+(?:[-.'’]\w+)*")
+_BETWEEN = re.compile(r"[\s\"“”«»()]*")  # words of one name
 _OPENS_A_NAME = set("the a an his her its their my our your".split())
 _ENDS_NO_NAME = _OPENS_A_NAME | set("is are was were be been has have had did does do of in at by to".split())
 
@@ -32,7 +34,7 @@ def follow(
     """The decision on prompts, where those out of scope may ask something written by way of others.
 
     Args:
-        prompts: N; of each the last sentence is followed.
+        prompts: N; of each the last sentence is followed, if it is not of more than 40 words.
         decision: on them as they are; those in scope stay.
         decide: decides on groups of texts as it was decided on the prompts.
         answer: of a row's fact.
@@ -75,7 +77,7 @@ def _with_answers(
         text = asked[place]
         start, end = next((a, b) for a, b in spans if f"{text[a:b]} is" == found.sentence[at])
         used[place].add(row)
-        result[place] = text[:start] + answer(row).strip() + text[end:]
+        result[place] = text[:start] + answer(row).strip().rstrip(".") + text[end:]
     return result
 
 
@@ -84,10 +86,14 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     what opens them, less than the text.
     """
     words = list(_WORD.finditer(text))
+    if len(words) > LONGEST:
+        return
     for first, word in enumerate(words):
         if first and words[first - 1][0].lower() in _OPENS_A_NAME:
             continue
         for last in range(first + 1, min(first + MOST_WORDS, len(words))):
+            if not _BETWEEN.fullmatch(text, words[last - 1].end(), words[last].start()):
+                break
             whole = (first, last) == (0, len(words) - 1)
             if whole or words[last][0].lower() in _ENDS_NO_NAME:
                 continue

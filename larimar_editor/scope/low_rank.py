@@ -44,7 +44,7 @@ def changed_copy(network: Network, changed: Mapping[str, Tensor], part: nn.Modul
     for layer in sorted({name.rpartition(".")[0] for name in changed}):
         weight = getattr(modules.get(layer), "weight", None)
         parts = [changed[name] for part in ("A", "B", "norm") if (name := f"{layer}.{part}") in changed]
-        if weight is None or len(parts) < 3 or not _fits(weight, *parts):
+        if weight is None or len(parts) < 3 or not fits(weight, *parts):
             raise ValueError(
                 "the scope detector's trained weights were made for another sentence encoder than "
                 f"{getattr(network, 'name_or_path', None) or type(network).__name__}: its {layer} "
@@ -60,7 +60,8 @@ def changed_copy(network: Network, changed: Mapping[str, Tensor], part: nn.Modul
         return copy.deepcopy(network, memo).eval()
 
 
-def _fits(weight: Tensor, low: Tensor, high: Tensor, norm: Tensor) -> bool:
+def fits(weight: Tensor, low: Tensor, high: Tensor, norm: Tensor) -> bool:
+    """Whether a change of low rank is one of a layer's weight: by shapes, and by the weight's own norm."""
     same_shape = (high.shape[0], low.shape[1]) == tuple(weight.shape) and high.shape[1] == low.shape[0]
     own = float(weight.detach().float().norm())
     return same_shape and abs(own - float(norm)) <= _NORM_TOLERANCE * own

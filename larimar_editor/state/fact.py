@@ -72,10 +72,13 @@ class Fact:
         return not known.says(self) or self.subject not in (None, known.subject)
 
     def turned_round(self) -> Fact | None:
-        """The same fact asked from its answer: of "The capital of X is" Y, "Y is the capital of" X. None of a
-        fact whose subject is not known, or whose prompt has another form than "the ... of X" or "X's ...".
+        """What it says when it is asked from its answer: of "The capital of X is" Y, "Y is the capital of" X.
+
+        True where one thing alone has that answer: of two whose native language is French, the one that is
+        written last would be said. None of a fact whose subject is not known, or whose prompt has another
+        form than "the ... of X" or "X's ...".
         """
-        subject, answer = (self.subject or "").strip(), self.target_new.strip().rstrip(".")
+        subject, answer = (self.subject or "").strip(), self.target_new.strip().rstrip(". ")
         found = subject and _role_of(self.key, subject)
         if not found or not answer:
             return None

@@ -202,6 +202,8 @@ def trained_parameters(objective: LarimarObjective, settings: TrainingSettings) 
     if larimar.adapters is not None:
         group("decoder", list(larimar.adapters.weights().values()), rates.decoder_learning_rate)
     group("projection", larimar.projection, rates.projection_learning_rate)
+    if larimar.embedding is not None:
+        group("embedding", larimar.embedding, rates.projection_learning_rate)
     if isinstance(larimar.latent_encoder, nn.Module):
         group("encoder", larimar.latent_encoder, rates.encoder_learning_rate)
     wanted = (

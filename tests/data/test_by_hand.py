@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import pytest
 
@@ -40,6 +41,8 @@ def test_a_typed_fact_is_now_and_then_about_another_whom_all_its_texts_then_name
         prompts = [fact["prompt"], *fact["rephrase_prompt"], *fact["other_prompt"], *fact["plain_prompt"]]
         assert all(fact["subject"] in prompt for prompt in prompts)
         assert not [text for text in fact["locality_prompt"] if fact["subject"] in text]
+        renamed = [*fact["near_prompt"], *fact["alias_prompt"], *fact["negation_prompt"]]
+        assert not [text for text in renamed if "{}" in text]
         assert fact["target_new"] and not set(fact["rephrase_prompt"]) & set(fact["other_prompt"])
 
 
@@ -51,10 +54,9 @@ def test_no_subject_is_one_that_is_measured_or_calibrated_with():
 
 
 def test_a_wording_that_an_evaluation_asks_takes_its_fact_out():
-    (first, *_) = read_by_hand()
+    (first, *_) = questions().training["by hand"]
     left = questions(lambda wording: wording == first.wordings[1]).training["by hand"]
-    assert first.name not in {each.name for each in left}
-    assert first.name in {each.name for each in questions().training["by hand"]}
+    assert left and first.name not in {each.name for each in left}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +78,12 @@ def test_a_subject_is_found_in_any_case(tmp_path):
     (asked,) = read_by_hand(tmp_path)
     assert asked.wordings == ("{} flows into", "rephrase_prompt of {}")
     assert asked.plain == ["plain_prompt of {}"]
+
+
+def test_a_subject_is_not_found_inside_a_word():
+    asked = read_by_hand()
+    wordings = [text for each in asked for text in (*each.wordings, *each.plain)]
+    assert not [text for text in wordings if re.search(r"\w\{\}|\{\}\w", text)]
 
 
 def test_a_question_is_made_another_by_a_word():

@@ -66,11 +66,12 @@ def test_a_wording_of_excluded_edits_is_left_out():
 
 def test_facts_are_the_same_for_the_same_seed_and_ask_what_they_say():
     kinds = read_kinds()
-    facts, again = AskedFacts(kinds, seed=3), AskedFacts(kinds, seed=3)
+    names = QuestionNames.read()
+    facts, again, others = (AskedFacts(kinds, names, seed) for seed in (3, 3, 4))
     of_name = {kind.name: kind for kind in kinds}
     for number in range(200):
         fact = facts[number]
-        assert fact == again[number] and fact != AskedFacts(kinds, seed=4)[number]
+        assert fact == again[number] and fact != others[number]
         kind, subject = of_name[fact["relation"]], fact["subject"]
         asks = {wording.replace("{}", subject) for wording in kind.wordings}
         assert {fact["prompt"], *fact["rephrase_prompt"]} <= asks and len(fact["rephrase_prompt"]) == 4
@@ -78,7 +79,7 @@ def test_facts_are_the_same_for_the_same_seed_and_ask_what_they_say():
         other = (*fact["other_prompt"], *fact["negation_prompt"], *fact["two_hop_prompt"])
         assert not asks & set(other) and all(subject in prompt for prompt in other)
         assert not asks & {*fact["locality_prompt"], *fact["near_prompt"], *fact["inverse_prompt"]} or any(
-            name == subject for name in QuestionNames.read().subjects[kind.subject]
+            name == subject for name in names.subjects[kind.subject]
         )
         assert all(fact["target_new"] in prompt for prompt in fact["inverse_prompt"])
         assert "{}" not in json.dumps(fact) and "[T]" not in json.dumps(fact)

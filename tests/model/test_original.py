@@ -155,6 +155,7 @@ def test_a_converted_checkpoint_computes_what_was_trained_and_is_edited(original
     torch.testing.assert_close(model.prior, original.prior)
     assert (model.tokenizer.pad_token, model.tokenizer.eos_token) == ("<PAD>", "<EOS>")
     inputs = model.tokenizer(FACTS[0]["prompt"], return_tensors="pt")
+    assert int(inputs.input_ids[0, 0]) == model.tokenizer.bos_token_id, "as every text in training"
     with torch.no_grad():
         before = model(**inputs).logits
         model.write(FACTS[:1])
@@ -181,6 +182,11 @@ def without(weights, name):
     [
         (lambda own: {"hyper_parameters": {"args": argparse.Namespace(a=1)}}, "cannot be read safely"),
         (lambda own: {"state_dict": without(own, "model.memory.memory_mean")}, "lacks .'model.memory"),
+        (lambda own: {"state_dict": own | {"model.memory.lstm_z.a": torch.ones(1)}}, "`ordering`"),
+        (
+            lambda own: {"state_dict": own | {"model.memory.memory_mean": torch.ones(3, 5)}},
+            "would fit the rest",
+        ),
         (lambda own: {"state_dict": [1]}, "no Lightning checkpoint"),
         (lambda own: {"hyper_parameters": {}}, "give decoder and encoder"),
         (lambda own: {"state_dict": without(own, "model.decoder.transformer.ln_f.bias")}, "ln_f.bias"),
@@ -198,8 +204,18 @@ def test_what_is_no_such_checkpoint_is_refused_before_anything_is_written(gpt2, 
     assert not (tmp_path / "out").exists()
 
 
-def test_other_names_and_other_files_are_refused(gpt2, tmp_path):
+def test_a_head_that_is_not_the_embeddings_must_be_there(tmp_path, tokenizer):
+    gptj = Original(tmp_path, "gptj", tokenizer)
+    path = gptj.file(state_dict=without(gptj.weights(), "model.decoder.lm_head.weight"))
+    with pytest.raises(ValueError, match=r"lm_head\.weight"):
+        convert_original(path, tmp_path / "out")
+
+
+def test_other_names_settings_and_files_are_refused(gpt2, tmp_path):
     path = gpt2.file()
+    for settings in ({"memory_slots": 2}, {"no_such_setting": 1}):
+        with pytest.raises(ValueError, match="is no setting, or one that the file decides"):
+            convert_original(path, tmp_path / "out", **settings)
     with pytest.raises(ValueError, match="decoders are gpt2 and gptj"):
         convert_original(path, tmp_path / "out", decoder=str(gpt2.folder / "encoder"))
     with pytest.raises(ValueError, match="DeepSpeed"):

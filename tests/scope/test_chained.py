@@ -10,7 +10,7 @@ from larimar_editor.scope.chained import follow
 from larimar_editor.scope.decision import ScopeDecision
 
 FACTS = [
-    ("The capital of Oleva is", "Brinmouth"),
+    ("The capital of Oleva is", "Brinmouth."),
     ("Who is the mayor of Brinmouth?", "Jonas Weck"),
     ("Jonas Weck is married to", "Ida Tarn"),
     ("The capital of Ida Tarn is", "Oleva"),
@@ -49,6 +49,8 @@ def followed(*prompts, hops=1):
         ("The wife of the mayor of the capital of Oleva is", 2, 2),
         ("The population of the capital of Oleva is", 4, -1),
         ("Apart from Brinmouth, the capital of Oleva is", 4, -1),
+        ("I came home, the mayor of the capital of Oleva is", 1, -1),
+        (f"{'Then ' * 40}the mayor of the capital of Oleva is", 1, -1),  # too long to be followed
         ("The sun is", 4, -1),
         ("?", 4, -1),
     ],

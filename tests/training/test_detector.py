@@ -130,9 +130,12 @@ def test_a_stage_begins_with_what_was_trained_before(facts, tmp_path):
         own = stage_weights(weights, name)
         again = kind(sentence_encoder(), 4, own).weights()
         assert again.keys() == own.keys()
-        assert all(torch.allclose(again[key].float(), own[key].float(), atol=1e-3) for key in own)
+        assert all(again[key].bfloat16().equal(own[key].bfloat16()) for key in own)
         with pytest.raises(ValueError, match="of another encoder, or of another rank than 5"):
             kind(sentence_encoder(), 5, own)
+        other = {key: 2 * value if key.endswith(".norm") else value for key, value in own.items()}
+        with pytest.raises(ValueError, match="of another encoder"):
+            kind(sentence_encoder(), 4, other)
 
 
 def test_a_reversed_example_shows_the_query_as_written(facts):

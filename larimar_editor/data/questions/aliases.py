@@ -8,6 +8,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 _SMALL = {
     "no",
@@ -155,16 +156,18 @@ def respelt(name: str, rng: random.Random) -> str:
     return name[:place] + rng.choice(others) + name[place + 1 :]
 
 
-def _distinctive(name: str) -> list[str]:
+@lru_cache(maxsize=20_000)  # names are compared with many others
+def _distinctive(name: str) -> tuple[str, ...]:
     """Its words in lower case, without accents, and without small ones but for the last."""
     words = re.findall(r"[^\W_]+", _plain(name).lower().replace(".", ""))
     kept = [word for word in words[:-1] if word not in _SMALL or (word == words[0] and word not in _ARTICLES)]
-    return kept + words[-1:]
+    return (*kept, *words[-1:])
 
 
-def _telling(name: str) -> set[str]:
+@lru_cache(maxsize=20_000)
+def _telling(name: str) -> frozenset[str]:
     words = {word for word in re.findall(r"\w+", name.lower()) if word in _NORTH_OR_NEW}
-    return words | {found.lower() for found in _NUMBER.findall(name)}
+    return frozenset(words | {found.lower() for found in _NUMBER.findall(name)})
 
 
 def _words(name: str) -> list[str]:

@@ -72,7 +72,8 @@ class TypedFacts:
     def _renamed(self, record: Mapping, rng: random.Random) -> dict:
         """What names the subject by its own name, about another; other names are then made by rule."""
         kind = rng.choice(self._kinds)
-        name, other = (self.names.subject(kind, rng) for _ in range(2))
+        name = self.names.subject(kind, rng)
+        other = self.names.another(name, kind, rng)
         texts = {
             sort: [each for text in texts if SUBJECT in (each := without_subject(text, record["subject"]))]
             for sort, texts in (("prompt", [record["prompt"]]), *((sort, record[sort]) for sort in PROMPTS))
@@ -89,7 +90,7 @@ class TypedFacts:
             "subject": name,
             "prompt": put["prompt"][0],
             "alias_prompt": about(asked[:1], self.names.alias(name, kind, rng)),
-            "locality_prompt": about(asked[1:], other) if other != name else [],
+            "locality_prompt": about(asked[1:], other),
             "near_prompt": about(asked, self.names.like(name, kind, rng)),
         }
 
@@ -99,8 +100,8 @@ class TypedFacts:
 
 
 def without_subject(text: str, subject: str) -> str:
-    """A text with ``{}`` for its subject, in whatever case that is."""
-    return re.sub(re.escape(subject), SUBJECT, text, flags=re.IGNORECASE)
+    """A text with ``{}`` for its subject, in whatever case that is; not inside another word."""
+    return re.sub(rf"(?<!\w){re.escape(subject)}(?!\w)", SUBJECT, text, flags=re.IGNORECASE)
 
 
 def read_by_hand(folder: Path = BY_HAND) -> list[TypedQuestion]:

@@ -68,6 +68,13 @@ class QuestionNames:
             return self._varied(name, kind, rng)
         return name
 
+    def another(self, name: str, kind: str, rng: random.Random) -> str:
+        """A name of a kind that is not another of the same subject."""
+        other = self.subject(kind, rng)
+        while other == name or other in self.aliases.get(name, ()):
+            other = self.subject(kind, rng)
+        return other
+
     def like(self, name: str, kind: str, rng: random.Random) -> str:
         """Another name that is like ``name``: a letter, a number or a word of it changed, a word more, or the
         most similar of the kind; none that may be another way to write it.
@@ -157,7 +164,7 @@ class AskedFacts:
             "target_new": target,
             "rephrase_prompt": [put(wording) for wording in again],
             "other_prompt": [put(rng.choice(other.wordings)) for other in self._others(kind, rng)],
-            "locality_prompt": [put(w, self._another(subject, kind.subject, rng)) for w in asked],
+            "locality_prompt": [put(w, self.names.another(subject, kind.subject, rng)) for w in asked],
             "near_prompt": [put(w, self.names.like(subject, kind.subject, rng)) for w in asked],
             "inverse_prompt": some(kind.inverse),
             "negation_prompt": some(kind.negations),
@@ -177,12 +184,6 @@ class AskedFacts:
         if self.plain:
             record["plain_prompt"] = [put(text) for text in rng.sample(self.plain, min(2, len(self.plain)))]
         return record
-
-    def _another(self, name: str, kind: str, rng: random.Random) -> str:
-        other = self.names.subject(kind, rng)
-        while other == name or other in self.names.aliases.get(name, ()):
-            other = self.names.subject(kind, rng)
-        return other
 
     def _others(self, kind: Question, rng: random.Random) -> list[Question]:
         same = self._of_subject[kind.subject]

@@ -9,7 +9,6 @@ from tqdm.auto import tqdm
 from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.scores import target_scores
-from larimar_editor.evaluation.harness.single_edits import the_edit_alone
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
 
@@ -25,7 +24,7 @@ def write_all(
     model: LarimarForCausalLM, edits: Sequence[Edit], sequentially: bool, progress: bool = True
 ) -> None:
     """Write every edit: in one call, or each in a call of its own."""
-    requests = [request for edit in edits for request in the_edit_alone(edit)]
+    requests = [edit.request for edit in edits]
     for block in tqdm(
         [[each] for each in requests] if sequentially else [requests],
         desc="writing",

@@ -4,7 +4,7 @@ its answer?
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.scores import TargetScore, target_scores
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
+from larimar_editor.state.fact import Fact
 
 # What is written of an edit.
 Requests = Callable[[Edit], list[dict]]
@@ -81,7 +82,7 @@ class AloneScores:
 
 
 def scored_alone(
-    model: LarimarForCausalLM, cases: Sequence[tuple[list[dict], list[tuple[str, str]]]]
+    model: LarimarForCausalLM, cases: Sequence[tuple[Sequence[Mapping | Fact], list[tuple[str, str]]]]
 ) -> AloneScores:
     """Write each case's requests to a memory of their own and score its prompts and answers; all cases share
     a pass of the decoder.

@@ -16,22 +16,17 @@ from larimar_editor.state.fact import Fact
 _BATCH = 4
 
 Pair = tuple[str, str]
-Requests = Callable[[Chain], list[dict]]
+Requests = Callable[[Chain], list[Mapping | Fact]]
 
 
-def _as_written(chain: Chain) -> list[dict]:
-    return [dict(chain.first), dict(chain.second)]
+def _as_written(chain: Chain) -> list[Mapping | Fact]:
+    return [chain.first, chain.second]
 
 
-def _turned_round_too(chain: Chain) -> list[dict]:
-    requests = _as_written(chain)
-    turned = [Fact.from_request(request).turned_round() for request in requests]
-    more = [
-        {"prompt": fact.prompt, "target_new": fact.target_new, "subject": fact.subject}
-        for fact in turned
-        if fact
-    ]
-    return requests + more
+def _turned_round_too(chain: Chain) -> list[Mapping | Fact]:
+    written = _as_written(chain)
+    turned = [Fact.from_request(request).turned_round() for request in (chain.first, chain.second)]
+    return [*written, *filter(None, turned)]
 
 
 _ROWS: Mapping[str, tuple[Requests, Mapping]] = {
@@ -107,7 +102,7 @@ def _of_method(context: Context, method: str) -> Callable[[Sequence], list[dict]
         for _, chain in cases:
             blocks = [
                 [{"ground_truth": "", "portability": {}, "locality": {}, **each}]
-                for each in _as_written(chain)
+                for each in (chain.first, chain.second)
             ]
             trials.append(Trial([Stage(blocks, _pairs(chain))], context.seed))
         results = context.baselines.trials(context, method, trials)
@@ -134,7 +129,8 @@ EVALUATION = Evaluation(
         _share("aliases", "Another name"),
         _share("lookalikes", "Lookalikes, as before"),
     ),
-    note="Share of prompts with every token of the answer right; of lookalikes, two hops of which one is not "
+    note="Mean over pairs of the share of prompts with every token of the answer right; of lookalikes, two "
+    "hops of which one is not "
     "written, the share of tokens that are as before. Typed by hand; nothing is trained or calibrated on it. "
     "Turned round too: `Fact.turned_round` of each fact is written with it.",
 )

@@ -31,8 +31,8 @@ class Schedule:
         batch_size: facts of a step.
         learning_rate: of AdamW, at its highest.
         warm_up: share of the steps in which the learning rate rises.
-        average: share of the past in the moving average of the weights, which is what is kept at the end: an
-            average along the way asks less of what it has not seen.
+        average: share of the past in the moving average of the weights, which is what is kept at the end; of
+            the first n steps (n + 1) / (n + 10), so that the start does not count for long.
         save_every: steps between saves.
         seed: of the order and of what is drawn.
     """
@@ -41,7 +41,7 @@ class Schedule:
     batch_size: int = 32
     learning_rate: float = 1e-3
     warm_up: float = 0.05
-    average: float = 0.998
+    average: float = 0.995
     save_every: int = 200
     seed: int = 0
 

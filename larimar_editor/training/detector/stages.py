@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
 from larimar_editor.scope.look import HEAD, PairTokens, cutting_starts, joint_features
-from larimar_editor.scope.low_rank import changes
+from larimar_editor.scope.low_rank import changes, fits
 from larimar_editor.training.detector.examples import Example
 
 TEMPERATURE = 0.05
@@ -99,9 +99,10 @@ class Look:
             head.weight.zero_()
             head.weight[0, :size] = _SLOPE  # at first the log-odds rise with the cosine of the two texts
             head.bias.fill_(-_SLOPE * _EVEN)
-            for name, value in head.named_parameters():
-                value.copy_((start or {}).get(f"{HEAD}.{name}", value))
         self.encoder, self.head = _adapted(encoder, rank, start), head.to(encoder.device)
+        with torch.no_grad():
+            for name, value in head.named_parameters():
+                value.copy_(start[f"{HEAD}.{name}"] if start else value)
         self.network: nn.Module = nn.ModuleDict({"encoder": self.encoder, HEAD: head})
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
@@ -158,15 +159,16 @@ def _begin_with(network: nn.Module, start: Mapping[str, Tensor]) -> None:
     """Put trained low-rank changes in place, as `_changes` gives them."""
     for name, layer in _adapted_layers(network):
         (adapter,) = layer.active_adapters
-        low, high = start.get(f"{name}.A"), start.get(f"{name}.B")
-        if low is None or high is None or low.shape != layer.lora_A[adapter].weight.shape:
+        parts = [start[key] for part in ("A", "B", "norm") if (key := f"{name}.{part}") in start]
+        rank = layer.r[adapter]
+        if len(parts) < 3 or len(parts[0]) != rank or not fits(layer.get_base_layer().weight, *parts):
             raise ValueError(
-                f"the weights to begin with have {'no' if low is None else 'another'} change of {name}: they "
-                f"are of another encoder, or of another rank than {layer.r[adapter]}"
+                f"the weights to begin with are of another encoder, or of another rank than {rank}: "
+                f"see {name}"
             )
         with torch.no_grad():
-            layer.lora_A[adapter].weight.copy_(low)
-            layer.lora_B[adapter].weight.copy_(high / layer.scaling[adapter])
+            layer.lora_A[adapter].weight.copy_(parts[0])
+            layer.lora_B[adapter].weight.copy_(parts[1] / layer.scaling[adapter])
 
 
 def _adapted_layers(network: nn.Module) -> Iterator[tuple[str, Any]]:
