@@ -32,8 +32,21 @@ def train_detector(
     ] = None,
     go_on: Annotated[
         bool,
-        typer.Option("--go-on", help="Begin with the checkpoint's own detector, not with the bare encoder."),
+        typer.Option(
+            "--go-on",
+            help="Begin with the checkpoint's own detector, not with the bare encoder; a stage that is not "
+            "trained stays as it is there.",
+        ),
     ] = False,
+    keep: Annotated[
+        float,
+        typer.Option(
+            help="Share of the checkpoint's own detector in what goes --into: a mean of weights often errs "
+            "less on what neither was shown.",
+            min=0,
+            max=1,
+        ),
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the order and of what is drawn.")] = 0,
     device: DeviceOption = "cpu",
     checkpoint: CheckpointOption = None,
@@ -52,9 +65,12 @@ def train_detector(
     from larimar_editor.model.loading import load_larimar
     from larimar_editor.model.scoping import INTERNAL
     from larimar_editor.scope.detectors import sentence_encoder, stage_weights
+    from larimar_editor.scope.low_rank import mixed
     from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
     from larimar_editor.training.detector.stages import RANKS, STAGES
 
+    if keep and not go_on:
+        raise typer.BadParameter("--keep needs --go-on: it is of the detector that the run began with")
     overrides = {} if encoder is None else {"scope_encoder_name_or_path": encoder}
     model, folder = load_larimar(checkpoint, "float32", overrides)
     name = model.config.scope_encoder_name_or_path
@@ -73,8 +89,14 @@ def train_detector(
     megabytes = sum(value.numel() * 2 for value in weights.values()) / 1e6
     typer.echo(json.dumps({"out": str(out), "finished": stages, "megabytes": megabytes}))
     if into is not None:
-        if len(stages) < len(STAGES):
+        before = dict(model.detectors.external_weights) if go_on else {}
+        if not stages or len({*stages, *(name.split(".")[0] for name in before)} & STAGES.keys()) < len(
+            STAGES
+        ):
             raise typer.BadParameter(f"--into needs both stages in {out}; finished: {stages or 'none'}")
+        for each in stages if keep else ():
+            own = mixed(stage_weights(before, each), stage_weights(weights, each), keep)
+            weights |= {f"{each}.{name}": value for name, value in own.items()}
         internal = {name: value for name, value in model.detectors.weights.items() if name in INTERNAL}
-        model.detectors.weights = internal | weights
+        model.detectors.weights = internal | before | weights
         model.save_pretrained(into, dtype=stored_dtype(Path(folder)))

@@ -26,6 +26,42 @@ def changes(layer: str, weight: Tensor, low: Tensor, high: Tensor) -> dict[str, 
     return {f"{layer}.A": low, f"{layer}.B": high, f"{layer}.norm": weight.detach().float().norm()}
 
 
+def mixed(one: Mapping[str, Tensor], other: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+    """A mean of two trained stages, cut back to the rank that they have.
+
+    Args:
+        one, other: the same layers' changes, as `changes` gives them, and what else is of the stage; of the
+            same shapes.
+        share: of ``one``, in [0, 1].
+
+    Returns:
+        bfloat16, as a checkpoint has it.
+
+    Raises:
+        ValueError: stages of other layers or shapes.
+    """
+    if shapes := [name for name in one.keys() | other.keys() if _shape(one, name) != _shape(other, name)]:
+        raise ValueError(f"the two are of other layers or ranks: they differ in {sorted(shapes)[0]}")
+    result = {}
+    for name in one:
+        layer, _, part = name.rpartition(".")
+        if part == "A" and f"{layer}.B" in one:
+            continue
+        if part != "B":
+            result[name] = torch.lerp(other[name].float(), one[name].float(), share)
+            continue
+        whole, rest = (each[name].float() @ each[f"{layer}.A"].float() for each in (one, other))
+        left, strengths, right = torch.linalg.svd(torch.lerp(rest, whole, share), full_matrices=False)
+        rank = one[name].shape[1]
+        root = strengths[:rank].sqrt()
+        result |= {name: left[:, :rank] * root, f"{layer}.A": root[:, None] * right[:rank]}
+    return {name: value.to(torch.bfloat16).contiguous() for name, value in result.items()}
+
+
+def _shape(weights: Mapping[str, Tensor], name: str) -> torch.Size | None:
+    return weights[name].shape if name in weights else None
+
+
 def changed_copy(network: Network, changed: Mapping[str, Tensor], part: nn.Module | None = None) -> Network:
     """A copy of a network with ``W + B A`` in place of some of its weights, without gradients.
 

@@ -13,7 +13,7 @@ from transformers import AutoModel, BertConfig
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
 from larimar_editor.scope.look import CloserLook, written_with_subject
-from larimar_editor.scope.low_rank import changed_copy, changes
+from larimar_editor.scope.low_rank import changed_copy, changes, mixed
 from larimar_editor.scope.nearest import exact
 
 LAYERS = ("encoder.layer.0.attention.self.query", "encoder.layer.5.output.dense")
@@ -64,6 +64,35 @@ def decided(queries, written, look, candidates=4, threshold=0.5):
     lookup = exact(Letters.similarity, Letters.embed(written))
     stage = SecondStage(look, lambda row: Written(written[row]), candidates)
     return decide(Letters, queries, lookup, threshold, stage)
+
+
+def test_a_mean_of_two_stages_is_that_of_their_changes():
+    generator = torch.Generator().manual_seed(5)
+    made = lambda: {
+        "layer.A": torch.randn(3, 20, generator=generator),
+        "layer.B": torch.randn(16, 3, generator=generator),
+        "layer.norm": torch.tensor(2.0),
+        "head.bias": torch.randn(1, generator=generator),
+    }
+    one, other = made(), made()
+    mean = mixed(one, other, 0.25)
+    whole, rest = (each["layer.B"].double() @ each["layer.A"].double() for each in (one, other))
+    exact_mean = 0.25 * whole + 0.75 * rest
+    # No matrix of rank 3 is nearer (Eckart and Young).
+    nearest = torch.linalg.svd(exact_mean).S[3:].square().sum().sqrt()
+    found = mean["layer.B"].double() @ mean["layer.A"].double()
+    assert float((found - exact_mean).norm()) == pytest.approx(float(nearest), rel=0.02)
+    expected = 0.25 * one["head.bias"] + 0.75 * other["head.bias"]
+    assert mean["head.bias"].float().allclose(expected, atol=1e-2) and float(mean["layer.norm"]) == 2
+    same = mixed(one, one, 0.5)
+    torch.testing.assert_close(
+        same["layer.B"].float() @ same["layer.A"].float(),
+        one["layer.B"] @ one["layer.A"],
+        atol=0.1,
+        rtol=0.05,
+    )
+    with pytest.raises(ValueError, match=r"other layers or ranks: they differ in layer\.A"):
+        mixed(one, other | {"layer.A": torch.zeros(2, 20)}, 0.5)
 
 
 def test_a_changed_copy_computes_what_peft_does_and_shares_the_rest():
