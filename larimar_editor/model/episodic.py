@@ -179,7 +179,7 @@ class EpisodicMemory:
                 return decision
             among = lambda parts: decide_among(detector, parts, lookup, threshold, second)
             answer = lambda row: store.fact(row).target_new
-            return follow(prompts, decision, among, answer, config.chained_reads)
+            return follow(prompts, decision, among, answer, threshold, config.chained_reads)
 
     def memory_keys(self, prompts: Sequence[str]) -> Tensor:
         """What addresses the memory: ``(N, key size)``."""

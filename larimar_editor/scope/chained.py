@@ -29,6 +29,7 @@ def follow(
     decision: ScopeDecision,
     decide: Decide,
     answer: Callable[[int], str],
+    threshold: float,
     hops: int = 1,
 ) -> ScopeDecision:
     """The decision on prompts, where those out of scope may ask something written by way of others.
@@ -38,6 +39,7 @@ def follow(
         decision: on them as they are; those in scope stay.
         decide: decides on groups of texts as it was decided on the prompts.
         answer: of a row's fact.
+        threshold: of scores, from which a prompt is in scope; of several looks in a row their product counts.
         hops: how many answers may be put in place one after another.
 
     Returns:
@@ -49,20 +51,26 @@ def follow(
         if not inside
     }
     used: dict[int, set[int]] = {place: set() for place in asked}
+    likely = dict.fromkeys(asked, 1.0)
     for _ in range(hops):
-        asked = _with_answers(asked, used, decide, answer)
+        asked = _with_answers(asked, used, likely, decide, answer)
         if not asked:
             break
         found = decide([[text] for text in asked.values()])
         for at, place in enumerate(list(asked)):
-            if bool(found.in_scope[at]) and int(found.nearest[at]) not in used[place]:
-                decision = _put(decision, place, found, at)
+            score = likely[place] * float(found.score[at])
+            if score >= threshold and int(found.nearest[at]) not in used[place]:
+                decision = _put(decision, place, found, at, score)
                 del asked[place]
     return decision
 
 
 def _with_answers(
-    asked: dict[int, str], used: dict[int, set[int]], decide: Decide, answer: Callable[[int], str]
+    asked: dict[int, str],
+    used: dict[int, set[int]],
+    likely: dict[int, float],
+    decide: Decide,
+    answer: Callable[[int], str],
 ) -> dict[int, str]:
     """Those texts that name something written, with its answer in its place."""
     named = {place: spans for place, text in asked.items() if (spans := list(_spans(text)))}
@@ -77,6 +85,7 @@ def _with_answers(
         text = asked[place]
         start, end = next((a, b) for a, b in spans if f"{text[a:b]} is" == found.sentence[at])
         used[place].add(row)
+        likely[place] *= float(found.score[at])
         result[place] = text[:start] + answer(row).strip().rstrip(".") + text[end:]
     return result
 
@@ -103,10 +112,10 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
                 yield word.start(), end - 2
 
 
-def _put(decision: ScopeDecision, place: int, found: ScopeDecision, at: int) -> ScopeDecision:
+def _put(decision: ScopeDecision, place: int, found: ScopeDecision, at: int, likely: float) -> ScopeDecision:
     score, in_scope, nearest = decision.score.clone(), decision.in_scope.clone(), decision.nearest.clone()
     embedding, sentence = decision.embedding.clone(), list(decision.sentence)
-    score[place], in_scope[place], nearest[place] = found.score[at], True, found.nearest[at]
+    score[place], in_scope[place], nearest[place] = likely, True, found.nearest[at]
     embedding[place], sentence[place] = found.embedding[at], found.sentence[at]
     return replace(
         decision,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -36,7 +38,9 @@ def decide(groups):
 
 
 def followed(*prompts, hops=1):
-    return follow(prompts, decide([[prompt] for prompt in prompts]), decide, lambda row: FACTS[row][1], hops)
+    return follow(
+        prompts, decide([[prompt] for prompt in prompts]), decide, lambda row: FACTS[row][1], 0.6, hops
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,10 +67,23 @@ def test_an_answer_takes_the_place_of_what_names_it_so_often_and_no_more(prompt,
 def test_what_is_in_scope_already_is_not_followed_and_rows_stay_apart():
     prompts = ["Who is the mayor of Brinmouth?", "The sun is", "Who is the mayor of Oleva's capital?"]
     before = decide([[prompt] for prompt in prompts])
-    decision = follow(prompts, before, decide, lambda row: FACTS[row][1])
+    decision = follow(prompts, before, decide, lambda row: FACTS[row][1], 0.6)
     assert decision.nearest.tolist() == [1, -1, 1] and decision.in_scope.tolist() == [True, False, True]
     assert decision.sentence[2] == "Who is the mayor of Brinmouth?", "what was read in the end"
     assert before.in_scope.tolist() == [True, False, False], "the decision before is left as it is"
+
+
+def test_a_chain_is_as_likely_as_its_looks_together():
+    def unsure(groups):
+        found = decide(groups)
+        return replace(found, score=found.score * 0.75)
+
+    prompt = "The mayor of the capital of Oleva is"
+    asked = lambda threshold: follow(
+        [prompt], unsure([[prompt]]), unsure, lambda row: FACTS[row][1], threshold
+    )
+    assert asked(0.56).in_scope.all() and not asked(0.57).in_scope.any()
+    assert float(asked(0.5).score[0]) == pytest.approx(0.75**2)
 
 
 def test_no_fact_is_reached_by_way_of_itself(monkeypatch):
