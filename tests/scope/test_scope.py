@@ -120,7 +120,7 @@ def test_the_shipped_detector_tells_rephrasings_from_locality_prompts(external):
     found = calibrate(Judge(external), cases, None, None)
     assert found.prompts == {"written": 60, "rephrasings": 120, "other_subjects": 180}
     plain = calibrate(Judge(ExternalScopeDetector(sentence_encoder())), cases, None, None)
-    assert found.equal_error_rate < 0.95 * plain.equal_error_rate and found.f1 > plain.f1
+    assert found.equal_error_rate < 0.8 * plain.equal_error_rate and found.f1 > plain.f1
     judged = [Judge(external).scores(case) for case in cases]
     share = lambda sort: np.mean([score >= THRESHOLD for scores in judged for score in scores[sort]])
     assert share("written") == 1 and share("rephrasings") >= 0.85 and share("other_subjects") <= 0.05
