@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from larimar_editor.checkpoints import CHECKPOINTS
-from larimar_editor.cli.options import SetOption, settings_of
+from larimar_editor.cli.options import DetectorOption, SetOption, settings_of
 
 
 def convert_original(
@@ -24,13 +24,7 @@ def convert_original(
         ),
     ] = None,
     encoder: Annotated[Optional[str], typer.Option(help="BERT that it was trained from, likewise.")] = None,
-    detector: Annotated[
-        str,
-        typer.Option(
-            help="Checkpoint whose external scope detector it gets, by folder or name; none: the sentence "
-            "encoder as it is."
-        ),
-    ] = next(iter(CHECKPOINTS)),
+    detector: DetectorOption = next(iter(CHECKPOINTS)),
     settings: SetOption = None,
 ) -> None:
     """Make a checkpoint of one that the original implementation trained. Nothing in the file is run.

@@ -10,7 +10,14 @@ from typing import Annotated, Any, Optional
 import typer
 
 from larimar_editor.checkpoints import CHECKPOINTS
-from larimar_editor.cli.options import DECODER, DecoderOption, DeviceOption, DtypeOption, TextOption
+from larimar_editor.cli.options import (
+    DECODER,
+    DecoderOption,
+    DetectorOption,
+    DeviceOption,
+    DtypeOption,
+    TextOption,
+)
 from larimar_editor.model.settings import FIT_KEY_GAIN, FIT_VALUE_GAIN
 
 
@@ -32,13 +39,7 @@ def fit(
     batch_size: Annotated[int, typer.Option(help="Sentences per decoder pass.", min=1)] = 64,
     dtype: DtypeOption = "auto",
     device: DeviceOption = "cpu",
-    detector: Annotated[
-        str,
-        typer.Option(
-            help="Checkpoint whose external scope detector it gets, by folder or name; none: the sentence "
-            "encoder as it is. A detector knows nothing of the decoder."
-        ),
-    ] = next(iter(CHECKPOINTS)),
+    detector: DetectorOption = next(iter(CHECKPOINTS)),
     scope_threshold: Annotated[
         Optional[float], typer.Option(help="Threshold of the external scope detector; see `calibrate`.")
     ] = None,

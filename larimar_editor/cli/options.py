@@ -42,6 +42,14 @@ SetOption = Annotated[
     typer.Option("--set", help="name=value in place of the file's or the checkpoint's; may be given again."),
 ]
 
+DetectorOption = Annotated[
+    str,
+    typer.Option(
+        help="Checkpoint whose external scope detector it gets, by folder or name; none: the sentence "
+        "encoder as it is. A detector knows nothing of the decoder."
+    ),
+]
+
 
 def settings_of(pairs: Sequence[str] | None) -> dict[str, Any]:
     """What ``--set`` was given, values read as YAML.
