@@ -19,6 +19,7 @@ from larimar_editor.cli import (
     facts,
     fit,
     lm_eval,
+    search_settings,
     serve,
     train,
     train_detector,
@@ -35,6 +36,7 @@ app.command()(train.train)
 app.command(name="train-detector")(train_detector.train_detector)
 app.command()(calibrate.calibrate)
 app.command()(compare.compare)
+app.command(name="search-settings")(search_settings.search_settings)
 app.command(name="convert-original")(convert_original.convert_original)
 app.command(name="eval")(evaluate.evaluate)
 app.command()(bench.bench)

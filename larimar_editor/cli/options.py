@@ -51,13 +51,13 @@ DetectorOption = Annotated[
 ]
 
 
-def settings_of(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """What ``--set`` was given, values read as YAML.
+def settings_of(pairs: Sequence[str] | None, option: str = "--set") -> dict[str, Any]:
+    """What ``--set``, or another option of the kind, was given, values read as YAML.
 
     Raises:
         typer.BadParameter: no name=value.
     """
     parted = [pair.partition("=") for pair in pairs or ()]
     if bad := [name for name, equals, _ in parted if not equals]:
-        raise typer.BadParameter(f"--set takes name=value, got {bad[0]!r}")
+        raise typer.BadParameter(f"{option} takes name=value, got {bad[0]!r}")
     return {name: yaml.safe_load(value) for name, _, value in parted}
