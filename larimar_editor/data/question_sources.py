@@ -145,7 +145,8 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
         if (kind := kept(Asked(name, ANY_SUBJECT, tuple(wordings))))
     ]
     fragments = read_fragments()
-    relations = [kind for each in read_relations() if (kind := kept(_relation(each, fragments)))]
+    given, rng = Names(), random.Random(0)
+    relations = [kind for each in read_relations() if (kind := kept(_relation(each, fragments, given, rng)))]
     held_out = lambda kind: falls_in(kind.relation, HELD_OUT_PROPERTIES)
     typed = {case.subject or "" for path in (TYPED, TYPED_TO_CALIBRATE) for case in scope_cases(path)}
     measured = lambda name: any(written_alike(name, other) for other in typed)
@@ -193,8 +194,7 @@ def facts_of_subjects(asked: Questions, subjects: int, each: int, seed: int = 0)
     """
     edits: list[Edit] = []
     kinds = sorted(asked.of_subjects)
-    # One word each: which fact answers is what is measured, not how long an answer may be.
-    targets = [target for target in asked.names.targets[ANY_TARGET] if target.isalpha()]
+    words = [target for target in asked.names.targets[ANY_TARGET] if target.isalpha()]
     for place in range(subjects):
         rng = random.Random(f"{seed} {place}")
         rows = asked.of_subjects[kinds[place % len(kinds)]]
@@ -207,11 +207,17 @@ def facts_of_subjects(asked: Questions, subjects: int, each: int, seed: int = 0)
             wordings = rng.sample(rows[i].wordings, len(rows[i].wordings))
             prompt, *again = (wording.replace(SUBJECT, subject) for wording in wordings)
             other = rng.choice(rows[order[-1]].wordings).replace(SUBJECT, subject)
-            target, untouched = rng.sample(targets, 2)
+            target, untouched = rng.sample(words, 2)
+            target = rng.choice(_short(rows[i].answers) or [target])
             edits.append(
                 Edit(prompt, target, "", subject, tuple(again), (other,), (untouched,), case_id=len(edits))
             )
     return edits
+
+
+def _short(answers: Sequence[str], words: int = 2) -> list[str]:
+    """Which fact answers is what is measured with them, not how long an answer may be."""
+    return [answer for answer in answers if len(answer.split()) <= words]
 
 
 def records(facts: Mapping[str, Facts], count: int, seed: int = 0) -> Iterator[dict]:
@@ -230,13 +236,20 @@ def _less(question: Question, without: Callable[[str], bool]) -> Question | None
     left = tuple(wording for wording in question.wordings if not without(wording))
     if len(left) < 2:
         return None
+    if isinstance(question, Asked):
+        return replace(question, wordings=left)
     rest = {name: getattr(question, name) for name in ("two_hops", "negations", "inverse", "near", "target")}
     return Asked(question.relation, question.subject, left, **rest)
 
 
-def _relation(relation: Relation, fragments: Mapping[str, tuple[str, ...]]) -> Asked:
+def _relation(
+    relation: Relation, fragments: Mapping[str, tuple[str, ...]], names: Names, rng: random.Random
+) -> Asked:
     wordings = dict.fromkeys((*relation.prompts, *fragments.get(relation.name, ())))
-    return Asked(relation.name, f"relations: {relation.subject}", tuple(wordings))
+    answers = {names.target(relation.target, rng) for _ in range(_NAMES_OF_RELATIONS)}
+    return Asked(
+        relation.name, f"relations: {relation.subject}", tuple(wordings), answers=tuple(sorted(answers))
+    )
 
 
 def _names_of_relations() -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from larimar_editor.data import knowedit
 from larimar_editor.data.edits import load_edits
-from larimar_editor.data.questions.facts import AskedFacts
+from larimar_editor.data.questions.facts import FITS, AskedFacts
 from larimar_editor.data.questions.kinds import SUBJECT, falls_in, read_kinds
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, cut_wordings
 
@@ -50,11 +50,13 @@ class ScopeCase:
         prompt: of the fact.
         asked: prompts by their sort, of `SAME` and `OTHER`; a sort that the data lack is not there.
         subject: what the prompt is about, where the data say so.
+        target: its answer, where the data have one that is to the point.
     """
 
     prompt: str
     asked: Mapping[str, tuple[str, ...]]
     subject: str | None = None
+    target: str | None = None
 
 
 def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 0) -> list[ScopeCase]:
@@ -88,7 +90,11 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
         return [of_record(record) for record in records[:limit]]
     return [
         _case(
-            edit.prompt, edit.subject, rephrasings=edit.rephrase_prompts, other_subjects=edit.locality_prompts
+            edit.prompt,
+            edit.subject,
+            edit.target_new,
+            rephrasings=edit.rephrase_prompts,
+            other_subjects=edit.locality_prompts,
         )
         for edit in load_edits(path, limit)
     ]
@@ -102,20 +108,24 @@ def of_facts(facts: AskedFacts, count: int) -> list[ScopeCase]:
 def of_record(fact: Mapping) -> ScopeCase:
     """The case of a made-up fact (`AskedFacts`)."""
     asked = {sort: fact.get(key, ()) for sort, key in _OF_FACTS.items()}
-    return _case(fact["prompt"], fact["subject"], **asked)
+    target = fact["target_new"] if fact.get(FITS, True) else None
+    return _case(fact["prompt"], fact["subject"], target, **asked)
 
 
-def _case(prompt: str, subject: str | None = None, **asked: Sequence[str]) -> ScopeCase:
+def _case(
+    prompt: str, subject: str | None = None, target: str | None = None, **asked: Sequence[str]
+) -> ScopeCase:
     # A prompt that is the written one is no other.
     others = {sort: tuple(each for each in prompts if each != prompt) for sort, prompts in asked.items()}
     kept = {"written": (prompt,)} | {sort: each for sort, each in others.items() if each}
-    return ScopeCase(prompt, kept, subject or None)
+    return ScopeCase(prompt, kept, subject or None, target or None)
 
 
 def _of_knowedit(record: Mapping) -> ScopeCase:
     asked = {sort: knowedit.prompts_of(record, sort) for sort in knowedit.PARTS if sort != "two_hops"}
     rephrased = record.get("rephrase_prompt")
-    return _case(record["prompt"], record["subject"], rephrasings=[rephrased] if rephrased else [], **asked)
+    again = [rephrased] if rephrased else []
+    return _case(record["prompt"], record["subject"], record["target_new"], rephrasings=again, **asked)
 
 
 def _of_simplequestions(path: Path, count: int, seed: int) -> list[ScopeCase]:

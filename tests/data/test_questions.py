@@ -4,6 +4,7 @@ they say.
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from larimar_editor.data.edits import Edit, load_edits
 from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.aliases import made_alias, may_be_known, written_alike
 from larimar_editor.data.questions.facts import AskedFacts, QuestionNames, negated
-from larimar_editor.data.questions.kinds import SAME, Kind, read_kinds
-from larimar_editor.data.questions.sheets import Sheet, read_sheets
+from larimar_editor.data.questions.kinds import ANY_TARGET, SAME, Asked, Kind, read_kinds
+from larimar_editor.data.questions.sheets import SHEETS, Sheet, read_sheets
 from larimar_editor.data.questions.simplequestions import cut_wordings, read_wordings
 from larimar_editor.data.relations import wording_of, wordings_of
 
@@ -104,9 +105,33 @@ def test_sheets_are_whole_and_many():
         ("asked", (("{} is", "who is {}", "no place"),) * 4, "not one {} in 'no place'"),
         ("names", ("A", "B"), "needs four names"),
         ("asked", (("{} is", "{} was", "who is {}"),) * 4, "stands twice"),
+        ("answers", (("one", "two"),), "each needs a list of answers"),
+        ("answers", ((),) * len(sheets[0].asked), "each needs a list of answers"),
     ):
         with pytest.raises(ValueError, match=message):
             Sheet(**(whole | {part: value}))
+
+
+def test_answers_of_sheets_are_of_their_rows(tmp_path):
+    for sheet in read_sheets():
+        for asked, kind, answers in zip(sheet.asked, sheet.kinds(), sheet.answers):
+            assert kind.wordings == asked and kind.answers == answers and all(map(str.strip, answers))
+            assert len(set(answers)) == len(answers) >= 2
+    (tmp_path / "answers").mkdir()
+    shutil.copy(SHEETS / "works.yaml", tmp_path)
+    (tmp_path / "answers" / "works.json").write_text('{"no such sheet": [["a"]]}')
+    with pytest.raises(ValueError, match="there is no sheet 'no such sheet'"):
+        read_sheets(tmp_path)
+
+
+def test_a_fact_says_whether_its_answer_is_one_that_was_asked_for():
+    names = QuestionNames({"town": ["Oslo", "Rome", "Bern", "Kyiv"]}, {ANY_TARGET: ["blue"]})
+    known = Asked("mayor", "town", ("{} has the mayor", "mayor of {}"), answers=("Ada", "Bo"))
+    unknown = Asked("river", "town", ("{} lies on the", "river of {}"))
+    for kind, answers in ((known, {"Ada", "Bo"}), (unknown, {"blue"})):
+        made = [AskedFacts([kind], names)[number] for number in range(8)]
+        assert {fact["target_new"] for fact in made} == answers
+        assert {fact["target_fits"] for fact in made} == {kind is known}
 
 
 def test_an_alias_is_another_name_that_the_text_still_carries():

@@ -13,6 +13,7 @@ from pathlib import Path
 from larimar_editor.data.questions.aliases import affixed, made_alias, respelt, written_alike
 from larimar_editor.data.questions.kinds import ANY_TARGET, FOLDER, SUBJECT, TARGET, Question, load_yaml
 
+FITS = "target_fits"  # of a record: whether its answer is one that its question may have
 ANY_SUBJECT = "anything"  # the kind of names of questions that may be asked about subjects of many kinds
 _KNOWN_ALIASES = 0.2  # share of subjects taken from those of which other names are known, if any are
 _KNOWN_RATHER = 0.7  # than one made by rule
@@ -124,7 +125,8 @@ class AskedFacts:
     and so does ``alias_prompt``, by another name of the subject; of what asks something else ``other_prompt``
     (another question about the subject, near kinds first), ``locality_prompt`` (the same about another
     subject), ``near_prompt`` (about one that is called alike), ``inverse_prompt``, ``negation_prompt``,
-    ``two_hop_prompt`` and ``plain_prompt`` (text that names the subject and asks nothing).
+    ``two_hop_prompt`` and ``plain_prompt`` (text that names the subject and asks nothing). ``target_fits``:
+    whether the answer is of the sort that is asked for, and not just any.
 
     Attributes:
         kinds: questions that facts are made of; other questions are of these too.
@@ -149,7 +151,7 @@ class AskedFacts:
         rng = random.Random(f"{self.seed} {number}")
         kind = rng.choice(self.kinds)
         subject = self.names.subject(kind.subject, rng)
-        target = rng.choice(self.names.targets[kind.target])
+        target = rng.choice(kind.answers or self.names.targets[kind.target])
         written, *again = rng.sample(kind.wordings, min(1 + self.rephrasings, len(kind.wordings)))
         put = lambda wording, name=subject: wording.replace(SUBJECT, name).replace(TARGET, target)
         some = lambda wordings: [
@@ -162,6 +164,7 @@ class AskedFacts:
             "subject": subject,
             "prompt": put(written),
             "target_new": target,
+            FITS: bool(kind.answers) or kind.target != ANY_TARGET,
             "rephrase_prompt": [put(wording) for wording in again],
             "other_prompt": [put(rng.choice(other.wordings)) for other in self._others(kind, rng)],
             "locality_prompt": [put(w, self.names.another(subject, kind.subject, rng)) for w in asked],

@@ -38,6 +38,7 @@ class Asked:
     inverse: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
     target: str = ANY_TARGET
+    answers: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -62,6 +63,7 @@ class Kind:
         two_hops: longer questions that only contain the fact.
         near: names of kinds that are easily confused with it.
         fragments: running text that stops where the answer begins.
+        answers: some that it may have, in place of those of the list.
     """
 
     relation: str
@@ -76,6 +78,7 @@ class Kind:
     two_hops: tuple[str, ...]
     near: tuple[str, ...] = ()
     fragments: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
 
     def __post_init__(self):
         for form, least in (SAME | OTHER).items():
