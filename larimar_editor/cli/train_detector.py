@@ -90,9 +90,8 @@ def train_detector(
     typer.echo(json.dumps({"out": str(out), "finished": stages, "megabytes": megabytes}))
     if into is not None:
         before = dict(model.detectors.external_weights) if go_on else {}
-        if not stages or len({*stages, *(name.split(".")[0] for name in before)} & STAGES.keys()) < len(
-            STAGES
-        ):
+        have = {name.split(".")[0] for name in (*weights, *before)}
+        if not stages or not have >= STAGES.keys():
             raise typer.BadParameter(f"--into needs both stages in {out}; finished: {stages or 'none'}")
         for each in stages if keep else ():
             own = mixed(stage_weights(before, each), stage_weights(weights, each), keep)

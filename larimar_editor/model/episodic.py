@@ -169,7 +169,7 @@ class EpisodicMemory:
 
                 def written(row: int) -> Written:
                     fact = store.fact(row)
-                    return Written(_asked_by(fact), fact.subject)
+                    return Written(_asked_by(fact), fact.subject, fact.target_new)
 
                 least = config.scope_least_cosine
                 second = SecondStage(detector.look, written, config.scope_candidates, least)

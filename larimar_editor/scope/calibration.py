@@ -50,7 +50,7 @@ class Judge:
         queries = [prompt for prompts in case.asked.values() for prompt in prompts]
         asked, second = sentences(case.prompt)[-1], None
         if self.candidates and self.detector.look is not None:
-            written = Written(asked, case.subject if self.with_subject else None)
+            written = Written(asked, case.subject if self.with_subject else None, case.target)
             second = SecondStage(self.detector.look, lambda row: written, self.candidates, self.least_cosine)
         lookup = exact(self.detector.similarity, self.detector.embed([asked]))
         scores = iter(decide(self.detector, queries, lookup, 0.0, second).score.tolist())

@@ -1,7 +1,7 @@
 """Is this query about a written fact, and about which? (paper, section "Scope Detector")
 
 A query is split into sentences, and its best sentence decides. The first stage finds the written prompts that
-are nearest to each sentence; the second, where there is one, looks at the few nearest together with the
+are nearest to each sentence; the second, where there is one, looks at the few nearest facts together with the
 sentence and says how likely it is that both ask the same.
 """
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from larimar_editor.scope.detectors import ScopeDetector
-from larimar_editor.scope.look import CloserLook, written_with_subject
+from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.nearest import Lookup
 from larimar_editor.utils.text import sentences
 
@@ -51,10 +51,12 @@ class Written:
     Attributes:
         prompt: the sentence that was embedded.
         subject: what it is about, where that is known.
+        target: its answer, which only a second stage that was trained so is shown.
     """
 
     prompt: str
     subject: str | None = None
+    target: str | None = None
 
 
 _Pair = tuple[tuple[int, int], tuple[str, str]]  # sentence and place among those found; the two texts
@@ -96,13 +98,17 @@ class SecondStage:
             for s, k in same:  # to the letter: nothing needs a look
                 result[start + s, k] = 1.0
             if found and not same:
-                pairs = [(written_with_subject(each.prompt, each.subject), group[s]) for s, _, each in found]
+                pairs = [(self._shown(written), group[s]) for s, _, written in found]
                 looked_at.append([((start + s, k), pair) for (s, k, _), pair in zip(found, pairs)])
             start += len(group)
         self._look(result, [pairs[0] for pairs in looked_at])
         unsure = [pairs[1:] for pairs in looked_at if float(result[pairs[0][0]]) < SURE]
         self._look(result, [pair for pairs in unsure for pair in pairs])
         return result
+
+    def _shown(self, written: Written) -> str:
+        target = written.target if self.look.reads_target else None
+        return as_written(written.prompt, written.subject, target)
 
     def _look(self, result: Tensor, pairs: Sequence[_Pair]) -> None:
         if pairs:

@@ -1,8 +1,9 @@
 """What tells whether a prompt is near a written one: two detectors, one interface (paper, section "Scope
 Detector").
 
-A detector embeds the prompts of written facts, once each, when they are written, and the queries. It sees
-prompts only, never a target. `larimar_editor.scope.decision` decides with it.
+A detector embeds the prompts of written facts, once each, when they are written, and the queries. It embeds
+prompts only, never a target; the second stage is shown a fact's own. `larimar_editor.scope.decision` decides
+with both.
 """
 
 from __future__ import annotations

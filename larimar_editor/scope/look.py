@@ -15,12 +15,21 @@ from larimar_editor.scope.low_rank import changed_copy
 from larimar_editor.utils.device import bfloat16_is_fast
 
 HEAD = "head"
+READS_TARGET = "reads_target"
+_MOST_OF_TARGET = 100  # characters: what sort of answer it is shows in its beginning
 MOST_TOKENS = 256  # of a pair; of longer ones the longer text loses its start
 
 
-def written_with_subject(prompt: str, subject: str | None) -> str:
-    """A written prompt as the second stage reads it: its subject in front, where that is known."""
-    return f"{subject.strip()} | {prompt}" if subject and subject.strip() else prompt
+def as_written(prompt: str, subject: str | None = None, target: str | None = None) -> str:
+    """A written prompt as the second stage reads it: its subject in front, its answer behind, where given."""
+    if subject and subject.strip():
+        prompt = f"{subject.strip()} | {prompt}"
+    if not target or not target.strip():
+        return prompt
+    target = target.strip()
+    if len(target) > _MOST_OF_TARGET:
+        target = target[:_MOST_OF_TARGET].rpartition(" ")[0] or target[:_MOST_OF_TARGET]
+    return f"{prompt} = {target}"
 
 
 @dataclass(frozen=True)
@@ -103,14 +112,21 @@ class CloserLook:
         network: the sentence encoder's, below its pooling; it stays as it is.
         tokenizer: the sentence encoder's.
         weights: ``LAYER.A``, ``LAYER.B``, ``LAYER.norm`` (see `changed_copy`), ``head.weight`` ``(1, 3 E)``,
-            ``head.bias`` ``(1,)``.
+            ``head.bias`` ``(1,)``, and ``reads_target`` where it was trained with the facts' answers.
+
+    Attributes:
+        reads_target: whether a written prompt is shown with its answer behind it: "Silver melts at = 961 °C"
+            and "What is the boiling point of silver?". What is asked is thereby plainer; the query never has
+            an answer.
 
     Raises:
         ValueError: weights for another encoder.
     """
 
     def __init__(self, network: nn.Module, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, Tensor]):
-        changed = {name: value for name, value in weights.items() if not name.startswith(f"{HEAD}.")}
+        self.reads_target = READS_TARGET in weights
+        rest = {name for name in weights if name == READS_TARGET or name.startswith(f"{HEAD}.")}
+        changed = {name: value for name, value in weights.items() if name not in rest}
         self.tokenizer = cutting_starts(tokenizer)
         self.network = changed_copy(network, changed)
         self._weight, self._bias = (weights[f"{HEAD}.{name}"].float() for name in ("weight", "bias"))
@@ -128,7 +144,7 @@ class CloserLook:
         """Probabilities ``(N,)`` in [0, 1], float32 on the CPU, that (written prompt, query) ask the same.
 
         Args:
-            pairs: written prompts, as `written_with_subject` gives them, with queries.
+            pairs: written prompts, as `as_written` gives them, with queries.
             batch: pairs of like length that are read at once.
         """
         result = torch.zeros(len(pairs))

@@ -12,7 +12,7 @@ from transformers import AutoModel, BertConfig
 
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
-from larimar_editor.scope.look import CloserLook, written_with_subject
+from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.low_rank import changed_copy, changes, mixed
 from larimar_editor.scope.nearest import exact
 
@@ -37,8 +37,8 @@ def head(size):
 class Told:
     """A second stage that says what it is told, and notes what it was asked."""
 
-    def __init__(self, **says):
-        self.says, self.asked = says, []
+    def __init__(self, reads_target=False, **says):
+        self.reads_target, self.says, self.asked = reads_target, says, []
 
     def probabilities(self, pairs):
         self.asked.append(list(pairs))
@@ -156,9 +156,30 @@ def test_a_look_against_a_computation_of_its_own():
         assert got == pytest.approx(float(logit.sigmoid()), abs=0.02 if in_half else 1e-4)
 
 
-def test_the_subject_stands_before_the_prompt_where_it_is_known():
-    assert written_with_subject("He was born in", " Ada ") == "Ada | He was born in"
-    assert written_with_subject("He was born in", None) == written_with_subject("He was born in", " ")
+def test_subject_and_answer_stand_round_the_prompt_where_they_are_given():
+    assert as_written("He was born in", " Ada ") == "Ada | He was born in"
+    assert as_written("He was born in", None) == as_written("He was born in", " ", " ") == "He was born in"
+    assert as_written("He was born in", "Ada", " Oslo ") == "Ada | He was born in = Oslo"
+    long = " ".join(["harbour"] * 40)
+    assert as_written("It is", None, long) == "It is = " + " ".join(["harbour"] * 12), "whole words of it"
+    assert len(as_written("", None, "x" * 500)) == len(" = ") + 100
+
+
+@pytest.mark.parametrize("reads_target", [False, True])
+def test_answers_are_shown_only_to_a_stage_that_was_trained_with_them(larimar, reads_target):
+    larimar.write([{"prompt": "The capital of Peru is", "target_new": "Oslo", "subject": "Peru"}])
+    look = larimar.detectors.external.look = Told(reads_target=reads_target)
+    larimar.scope_of(["Which city is Peru's seat of government?"])
+    (((written, _),),) = look.asked
+    assert written == "Peru | The capital of Peru is" + " = Oslo" * reads_target
+
+
+def test_whether_a_stage_reads_answers_is_in_its_weights():
+    encoder = sentence_encoder()
+    network = transformer_of(encoder)
+    weights = made_changes(network) | head(384)
+    assert not CloserLook(network, encoder.tokenizer, weights).reads_target
+    assert CloserLook(network, encoder.tokenizer, weights | {"reads_target": torch.ones(())}).reads_target
 
 
 def test_the_second_stage_decides_among_the_nearest():

@@ -30,7 +30,7 @@ def test_an_example_shows_what_asks_the_same_and_what_does_not(facts):
         rng = random.Random(number)
         fact = facts[number % len(facts)]
         made = example(fact, rng)
-        assert made is not None and made.written.endswith(made.prompt) and made.same and made.other
+        assert made is not None and made.prompt in made.written and made.same and made.other
         same = {fact["prompt"], *(text for sort in POSITIVES for text in fact[sort])}
         other = {text for sort in NEGATIVES for text in fact.get(sort, ())}
         assert made.prompt in same and not set(made.same) & (other - same)
@@ -39,8 +39,22 @@ def test_an_example_shows_what_asks_the_same_and_what_does_not(facts):
     assert example(facts[0] | {sort: [] for sort in NEGATIVES}, random.Random(0)) is None
 
 
+@pytest.mark.parametrize("fits", [True, False])
+def test_an_answer_is_mostly_shown_where_it_fits_and_never_with_a_query(facts, fits):
+    fact = facts[0] | {"target_new": "Quxville", "target_fits": fits}
+    made = [one for seed in range(300) if (one := example(fact, random.Random(seed)))]
+    shown = [one.written.endswith(" = Quxville") for one in made]
+    assert (0.7 if fits else 0.03) < sum(shown) / len(shown) < (0.95 if fits else 0.3)
+    for one in made:
+        queries = [one.pair(query)[0 if one.reversed else 1] for query in (*one.same, *one.other)]
+        assert not any(query.endswith("= Quxville") for query in queries)
+        assert one.reversed is False or not one.pair(one.same[0])[1].endswith("= Quxville")
+
+
 class Lookalike:
     """A second stage that takes any two texts for the same that share a word of five letters."""
+
+    reads_target = False
 
     def probabilities(self, pairs, batch=64):
         words = lambda text: {word for word in text.lower().split() if len(word) > 4}

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from larimar_editor.scope.look import written_with_subject
+from larimar_editor.data.questions.facts import FITS
+from larimar_editor.scope.look import as_written
 
 POSITIVES = ("rephrase_prompt", "alias_prompt")
 MINED = "mined_prompt"  # see `larimar_editor.training.detector.mining`
@@ -35,6 +36,8 @@ _SHARES = {
     MINED: 8,
 }
 _SUBJECT_GIVEN, _TURNED, _REVERSED = 0.5, 0.5, 0.25
+# Answers are shown with most facts; what is none, seldom: whatever stands there, the question counts.
+_TARGET_GIVEN = {True: 0.85, False: 0.12}
 _WORD = re.compile(r"\b[a-z]{4,}\b")
 _POLITE = (
     "Please tell me: ",
@@ -52,7 +55,7 @@ class Example:
     """A written prompt and queries.
 
     Attributes:
-        written: the prompt, with its subject in front where that is given.
+        written: the prompt, with its subject in front and its answer behind where these are given.
         prompt: the prompt alone.
         same, other: queries that ask it, and that do not.
         reversed: whether the queries take the written prompt's place, and it theirs: asking the same has no
@@ -83,7 +86,8 @@ def example(fact: Mapping, rng: random.Random, same: int = 2, other: int = 4) ->
         positives = [swapped if text == prompt else text for text in positives]
     subject = fact["subject"] if rng.random() < _SUBJECT_GIVEN else None
     vary = lambda texts: tuple(varied(text, rng, fact["subject"]) for text in texts)
-    written = written_with_subject(prompt, subject)
+    shown = rng.random() < _TARGET_GIVEN[fact.get(FITS, True)]
+    written = as_written(prompt, subject, fact.get("target_new") if shown else None)
     return Example(written, prompt, vary(positives), vary(negatives), rng.random() < _REVERSED)
 
 

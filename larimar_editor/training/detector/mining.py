@@ -16,9 +16,10 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from larimar_editor.data.questions.aliases import written_alike
+from larimar_editor.data.questions.facts import FITS
 from larimar_editor.data.texts import SENTENCES, TRIVIA, read_sentences
 from larimar_editor.scope.detectors import ScopeDetector
-from larimar_editor.scope.look import CloserLook
+from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.nearest import exact
 from larimar_editor.training.detector.examples import MINED
 
@@ -126,13 +127,18 @@ def _mined(
     taken: dict[int, dict[str, float]] = {}
     for start in tqdm(range(0, len(pairs), _AT_ONCE), desc="looking", unit="batch"):
         part = pairs[start : start + _AT_ONCE]
-        texts = [(chosen[place]["prompt"], query.text) for place, query in part]
+        texts = [(_shown(chosen[place], look), query.text) for place, query in part]
         for (place, query), likely in zip(part, look.probabilities(texts).tolist()):
             if likely >= least:
                 taken.setdefault(places[place], {})[query.text] = likely
     for place, fact in enumerate(facts):
         likely = taken.get(place, {})
         yield {**fact, MINED: sorted(likely, key=likely.__getitem__, reverse=True)[:_MOST]}
+
+
+def _shown(fact: Mapping, look: CloserLook) -> str:
+    known = look.reads_target and fact.get(FITS, True)
+    return as_written(fact["prompt"], None, fact.get("target_new") if known else None)
 
 
 def _nearest(detector: ScopeDetector, written: Sequence[str], queries: Sequence[str], count: int) -> Tensor:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
-from larimar_editor.scope.look import HEAD, PairTokens, cutting_starts, joint_features
+from larimar_editor.scope.look import HEAD, READS_TARGET, PairTokens, cutting_starts, joint_features
 from larimar_editor.scope.low_rank import changes, fits
 from larimar_editor.training.detector.examples import Example
 
@@ -99,10 +99,10 @@ class Look:
             head.weight.zero_()
             head.weight[0, :size] = _SLOPE  # at first the log-odds rise with the cosine of the two texts
             head.bias.fill_(-_SLOPE * _EVEN)
+            if start:
+                for name, value in head.named_parameters():
+                    value.copy_(start[f"{HEAD}.{name}"])
         self.encoder, self.head = _adapted(encoder, rank, start), head.to(encoder.device)
-        with torch.no_grad():
-            for name, value in head.named_parameters():
-                value.copy_(start[f"{HEAD}.{name}"] if start else value)
         self.network: nn.Module = nn.ModuleDict({"encoder": self.encoder, HEAD: head})
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
@@ -129,7 +129,7 @@ class Look:
     def weights(self) -> dict[str, Tensor]:
         """The low-rank changes, and what makes a number of the features."""
         head = {f"{HEAD}.{name}": value.detach() for name, value in self.head.named_parameters()}
-        return _changes(self.encoder) | head
+        return _changes(self.encoder) | head | {READS_TARGET: torch.ones(())}
 
 
 STAGES: dict[str, type[Candidates] | type[Look]] = {"candidates": Candidates, "look": Look}
