@@ -7,6 +7,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from larimar_editor.cli.options import HparamsOption, MethodDeviceOption, ModelOption
+
 
 def compare(
     edits: Annotated[int, typer.Option(help="How many edits.", min=1)] = 10,
@@ -20,13 +22,9 @@ def compare(
         Optional[str],
         typer.Option(help="Comma-separated, as EasyEdit names them. By default all that can run."),
     ] = None,
-    hparams: Annotated[
-        Optional[Path], typer.Option(help="Folder with METHOD/MODEL.yaml; by default the files that ship.")
-    ] = None,
-    model: Annotated[str, typer.Option(help="Which MODEL.yaml.")] = "smollm2-135m",
-    device: Annotated[
-        Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")
-    ] = None,
+    hparams: HparamsOption = None,
+    model: ModelOption = "smollm2-135m",
+    device: MethodDeviceOption = None,
     out: Annotated[
         Path,
         typer.Option(

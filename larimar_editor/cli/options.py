@@ -18,6 +18,9 @@ __all__ = [
     "DecoderOption",
     "DeviceOption",
     "DtypeOption",
+    "HparamsOption",
+    "MethodDeviceOption",
+    "ModelOption",
     "SetOption",
     "TextOption",
     "settings_of",
@@ -36,6 +39,13 @@ CheckpointOption = Annotated[
 ]
 TextOption = Annotated[
     Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")
+]
+HparamsOption = Annotated[
+    Optional[Path], typer.Option(help="Folder with METHOD/MODEL.yaml; by default the files that ship.")
+]
+ModelOption = Annotated[str, typer.Option(help="Which MODEL.yaml.")]
+MethodDeviceOption = Annotated[
+    Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")
 ]
 SetOption = Annotated[
     Optional[list[str]],

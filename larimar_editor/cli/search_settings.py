@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from larimar_editor.cli.options import settings_of
+from larimar_editor.cli.options import HparamsOption, MethodDeviceOption, ModelOption, settings_of
 
 
 def search_settings(
@@ -28,13 +28,9 @@ def search_settings(
             "two or three that matter of the method.",
         ),
     ] = None,
-    hparams: Annotated[
-        Optional[Path], typer.Option(help="Folder with METHOD/MODEL.yaml; by default the files that ship.")
-    ] = None,
-    model: Annotated[str, typer.Option(help="Which MODEL.yaml.")] = "smollm2-135m",
-    device: Annotated[
-        Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")
-    ] = None,
+    hparams: HparamsOption = None,
+    model: ModelOption = "smollm2-135m",
+    device: MethodDeviceOption = None,
     out: Annotated[
         Path, typer.Option(help="Folder for table, file and records. What is finished is not run again.")
     ] = Path("results/settings"),
