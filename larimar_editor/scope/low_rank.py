@@ -31,7 +31,7 @@ def mixed(one: Mapping[str, Tensor], other: Mapping[str, Tensor], share: float) 
 
     Args:
         one, other: the same layers' changes, as `changes` gives them, and what else is of the stage; of the
-            same shapes.
+            same shapes. A mark, which is of no layer, may be missing in one of them.
         share: of ``one``, in [0, 1].
 
     Returns:
@@ -40,10 +40,12 @@ def mixed(one: Mapping[str, Tensor], other: Mapping[str, Tensor], share: float) 
     Raises:
         ValueError: stages of other layers or shapes.
     """
-    if shapes := [name for name in one.keys() | other.keys() if _shape(one, name) != _shape(other, name)]:
+    marks = {name: value.float() for each in (other, one) for name, value in each.items() if "." not in name}
+    names = (one.keys() | other.keys()) - marks.keys()
+    if shapes := [name for name in names if _shape(one, name) != _shape(other, name)]:
         raise ValueError(f"the two are of other layers or ranks: they differ in {sorted(shapes)[0]}")
-    result = {}
-    for name in one:
+    result = dict(marks)
+    for name in sorted(names):
         layer, _, part = name.rpartition(".")
         if part == "A" and f"{layer}.B" in one:
             continue

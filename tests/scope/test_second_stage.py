@@ -91,6 +91,11 @@ def test_a_mean_of_two_stages_is_that_of_their_changes():
         atol=0.1,
         rtol=0.05,
     )
+    for with_mark in (
+        (one | {"reads_target": torch.ones(())}, other),
+        (one, other | {"reads_target": torch.ones(())}),
+    ):
+        assert float(mixed(*with_mark, 0.25)["reads_target"]) == 1
     with pytest.raises(ValueError, match=r"other layers or ranks: they differ in layer\.A"):
         mixed(one, other | {"layer.A": torch.zeros(2, 20)}, 0.5)
 
