@@ -79,7 +79,7 @@ def search_settings(
         frame = table(tried)
         frame.to_csv(here / "tried.csv", index=False)
         (here / "tried.md").write_text(
-            frame.to_markdown(index=False, floatfmt=".3f") + "\n", encoding="utf-8"
+            frame.to_markdown(index=False, floatfmt=".4g") + "\n", encoding="utf-8"
         )
     if max(each.score for each in tried) < 0:
         raise ValueError(f"{method} failed with all values; the logs are in {here}")
