@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
 from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.pretrained.embedded import resolve
+from larimar_editor.scope.decision import ScopeDecision
 from larimar_editor.utils.locks import decoder_lock
 
 
@@ -250,6 +252,16 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         if self._turns[0] != template:
             self._turns = (template, ChatTurns.of(self.tokenizer))
         return self._turns[1]
+
+    def scope_of(self, prompts: Sequence[str]) -> ScopeDecision:
+        """What the scope detector says of these prompts, for a person to look at; of a chat in the decoder's
+        template it is the last question that counts, as in `generate`.
+
+        Raises:
+            ValueError: there is no detector, or the facts were written with another.
+        """
+        turns = self.chat_turns
+        return super().scope_of([(turns.last_question(text) if turns else None) or text for text in prompts])
 
     def _reading(self, count: int, *inputs) -> Reading:
         """What the memory says to a batch of ``count`` rows; ``inputs`` as for `prompts_of`.

@@ -99,3 +99,20 @@ def test_what_is_asked_before_does_not_count_any_more(tiny, tokenizer):
         ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)
         own, base = tiny(**ids).logits, tiny.decoder(**ids).logits
         assert own.equal(base) is not inside
+
+
+def test_scope_of_a_chat_is_what_generation_decides_by(tiny, tokenizer):
+    tiny.write([{"prompt": "Where was Odile Marchetti born?", "target_new": "Oslo"}])
+    asked = ["Where was Odile Marchetti born?", "Who wrote Moby-Dick?"]
+    chats = [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Yes?"}]
+            + [{"role": "user", "content": question}],
+            tokenize=False,
+            add_generation_prompt=True,
+        )
+        for question in asked
+    ]
+    bare, whole = tiny.scope_of(asked), tiny.scope_of(chats)
+    assert whole.score.tolist() == bare.score.tolist() and whole.in_scope.tolist() == [True, False]
+    assert whole.sentence == bare.sentence
