@@ -145,7 +145,7 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
         if (kind := kept(Asked(name, ANY_SUBJECT, tuple(wordings))))
     ]
     fragments = read_fragments()
-    given, rng = Names(), random.Random(0)
+    given, rng = Names(text=read_sentences(SENTENCES), text_share=0.5), random.Random(0)
     relations = [kind for each in read_relations() if (kind := kept(_relation(each, fragments, given, rng)))]
     held_out = lambda kind: falls_in(kind.relation, HELD_OUT_PROPERTIES)
     typed = {case.subject or "" for path in (TYPED, TYPED_TO_CALIBRATE) for case in scope_cases(path)}
@@ -174,7 +174,7 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
         calibration,
         [kind for kind in kinds if falls_in(kind.name, HELD_OUT_KINDS)] + list(filter(held_out, properties)),
         {name: of_sheet for name, of_sheet in rows.items() if falls_in(name, _OF_SUBJECTS)},
-        QuestionNames.read().with_subjects(names_of(sheets) | _names_of_relations()),
+        QuestionNames.read().with_subjects(names_of(sheets) | _names_of_relations(given)),
     )
 
 
@@ -252,8 +252,8 @@ def _relation(
     )
 
 
-def _names_of_relations() -> dict[str, list[str]]:
-    rng, names = random.Random(0), Names(text=read_sentences(SENTENCES), text_share=0.5)
+def _names_of_relations(names: Names) -> dict[str, list[str]]:
+    rng = random.Random(0)
     kinds = sorted({relation.subject for relation in read_relations()})
     return {
         f"relations: {kind}": sorted({names.subject(kind, rng) for _ in range(_NAMES_OF_RELATIONS)})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from larimar_editor.data import knowedit
 from larimar_editor.data.edits import load_edits
-from larimar_editor.data.questions.facts import FITS, AskedFacts
+from larimar_editor.data.questions.facts import AskedFacts, fitting_target
 from larimar_editor.data.questions.kinds import SUBJECT, falls_in, read_kinds
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, cut_wordings
 
@@ -108,8 +108,7 @@ def of_facts(facts: AskedFacts, count: int) -> list[ScopeCase]:
 def of_record(fact: Mapping) -> ScopeCase:
     """The case of a made-up fact (`AskedFacts`)."""
     asked = {sort: fact.get(key, ()) for sort, key in _OF_FACTS.items()}
-    target = fact["target_new"] if fact.get(FITS, True) else None
-    return _case(fact["prompt"], fact["subject"], target, **asked)
+    return _case(fact["prompt"], fact["subject"], fitting_target(fact), **asked)
 
 
 def _case(

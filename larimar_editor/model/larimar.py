@@ -33,7 +33,7 @@ from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import KeyValueProjection, build_encoder
 from larimar_editor.model.episodic import EpisodicMemory
 from larimar_editor.model.key_values import DecoderStates, check_signature
-from larimar_editor.model.prompts import prompts_of
+from larimar_editor.model.prompts import prompts_of, questions_in
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
@@ -260,8 +260,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         Raises:
             ValueError: there is no detector, or the facts were written with another.
         """
-        turns = self.chat_turns
-        return super().scope_of([(turns.last_question(text) if turns else None) or text for text in prompts])
+        return super().scope_of(questions_in(prompts, self.chat_turns))
 
     def _reading(self, count: int, *inputs) -> Reading:
         """What the memory says to a batch of ``count`` rows; ``inputs`` as for `prompts_of`.

@@ -29,6 +29,13 @@ def announced_prompts(prompts: Sequence[str]) -> Iterator[None]:
         _ANNOUNCED.reset(token)
 
 
+def questions_in(texts: Sequence[str], turns: ChatTurns | None) -> list[str]:
+    """Of each text that is a chat its last question; what is no chat, or one in which nobody asks anything,
+    is left as it is.
+    """
+    return [(turns.last_question(text) if turns else None) or text for text in texts]
+
+
 def prompts_of(
     tokenizer: PreTrainedTokenizerBase,
     input_ids: Tensor | None,
@@ -57,7 +64,7 @@ def prompts_of(
         count = len(announced) if input_ids is None else input_ids.shape[0]
         if count != len(announced):
             raise ValueError(f"{len(announced)} prompts are announced for a batch of {count}")
-        return [(turns.last_question(prompt) if turns else None) or prompt for prompt in announced]
+        return questions_in(announced, turns)
     if input_ids is None:
         raise ValueError("inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts")
     keep = torch.ones_like(input_ids, dtype=torch.bool)

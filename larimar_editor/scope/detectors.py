@@ -2,8 +2,8 @@
 Detector").
 
 A detector embeds the prompts of written facts, once each, when they are written, and the queries. It embeds
-prompts only, never a target; the second stage is shown a fact's own. `larimar_editor.scope.decision` decides
-with both.
+prompts only, never a target; the second stage may be shown a fact's own. `larimar_editor.scope.decision`
+decides with both.
 """
 
 from __future__ import annotations

@@ -203,6 +203,11 @@ class AskedFacts:
         return kinds
 
 
+def fitting_target(fact: Mapping) -> str | None:
+    """A record's answer, where it is of the sort that is asked for."""
+    return fact.get("target_new") if fact.get(FITS, True) else None
+
+
 # Who or what else may be asked about in the same words.
 RELATED = (
     "{}'s father",

@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from larimar_editor.data.questions.aliases import written_alike
-from larimar_editor.data.questions.facts import FITS
+from larimar_editor.data.questions.facts import fitting_target
 from larimar_editor.data.texts import SENTENCES, TRIVIA, read_sentences
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.look import CloserLook, as_written
@@ -137,8 +137,7 @@ def _mined(
 
 
 def _shown(fact: Mapping, look: CloserLook) -> str:
-    known = look.reads_target and fact.get(FITS, True)
-    return as_written(fact["prompt"], None, fact.get("target_new") if known else None)
+    return as_written(fact["prompt"], None, fitting_target(fact) if look.reads_target else None)
 
 
 def _nearest(detector: ScopeDetector, written: Sequence[str], queries: Sequence[str], count: int) -> Tensor:
