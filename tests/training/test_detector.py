@@ -14,6 +14,7 @@ from larimar_editor.cli import app
 from larimar_editor.data.question_sources import questions, records
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder, stage_weights
+from larimar_editor.training.detector import loop, stages
 from larimar_editor.training.detector.examples import MINED, NEGATIVES, POSITIVES, example, varied
 from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
 from larimar_editor.training.detector.mining import Query, mined
@@ -115,6 +116,24 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
     train_stage(STAGES[name](sentence_encoder(), 4), facts, schedule, tmp_path / "stopped" / name)
     one, two = (detector_weights(tmp_path / each) for each in ("whole", "stopped"))
     assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
+
+
+@pytest.mark.parametrize(("fast", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_a_step_is_in_bfloat16_only_where_that_is_fast(fast, dtype, facts, tmp_path, monkeypatch):
+    for module in (stages, loop):
+        monkeypatch.setattr(module, "bfloat16_is_fast", lambda device: fast)
+    seen = set()
+
+    class Watched(STAGES["look"]):
+        def loss(self, examples):
+            seen.add(torch.is_autocast_enabled("cpu"))
+            return super().loss(examples)
+
+    stage = Watched(sentence_encoder(), 2)
+    frozen = [value for value in stage.encoder.parameters() if not value.requires_grad]
+    assert frozen and {value.dtype for value in frozen} == {dtype}
+    train_stage(stage, facts, Schedule(steps=1, batch_size=2), tmp_path / "look")
+    assert seen == {fast}
 
 
 def test_what_is_kept_is_a_moving_average_of_the_weights(facts, tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from larimar_editor.training import saves
 from larimar_editor.training.detector.examples import POSITIVES, Example, example
 from larimar_editor.training.detector.stages import Stage
 from larimar_editor.training.fused_lora import fused_lora
+from larimar_editor.utils.device import bfloat16_is_fast
 
 WEIGHTS = "weights.safetensors"
 
@@ -117,7 +118,8 @@ def train_stage(
 def _loss(stage: Stage, examples: Sequence[Example], seed: int) -> Tensor:
     """The loss of a batch; its dropout is the same for the same seed."""
     device = next(stage.network.parameters()).device
-    with torch.random.fork_rng(), torch.autocast(device.type, dtype=torch.bfloat16):
+    fast = bfloat16_is_fast(device)
+    with torch.random.fork_rng(), torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast):
         torch.manual_seed(seed)
         return stage.loss(examples)
 

@@ -17,6 +17,7 @@ from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
 from larimar_editor.scope.look import HEAD, READS_TARGET, PairTokens, cutting_starts, joint_features
 from larimar_editor.scope.low_rank import changes, fits
 from larimar_editor.training.detector.examples import Example
+from larimar_editor.utils.device import bfloat16_is_fast
 
 TEMPERATURE = 0.05
 _SLOPE, _EVEN = 12.0, 0.75  # of the second stage's start: log-odds per cosine, and where they are even
@@ -138,8 +139,8 @@ RANKS = {"candidates": 20, "look": 48}  # together 6 MB in bfloat16
 
 def _adapted(encoder: SentenceTransformer, rank: int, start: Mapping[str, Tensor] | None) -> nn.Module:
     network = transformer_of(encoder)
-    for parameter in network.parameters():
-        parameter.data = parameter.data.to(torch.bfloat16)
+    if bfloat16_is_fast(encoder.device):
+        network.bfloat16()
     network.set_attn_implementation("eager")  # half the time of a step for texts this short
     for module in network.modules():
         if isinstance(module, nn.Dropout):
