@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from larimar_editor.data.edits import load_edits
-from larimar_editor.easyedit.baselines.jobs import Job
+from larimar_editor.easyedit.baselines.jobs import Job, digest
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.tables import find
 from larimar_editor.hparams import find_hparams
@@ -24,18 +24,46 @@ def record(seconds, rewrite=1.0, **post):
     }
 
 
+def job(tmp_path, cases):
+    file = tmp_path / "h.yaml"
+    file.write_text("alg_name: ROME\n")
+    return Job.in_folder(tmp_path, "larimar_editor.easyedit.baselines.single", "ROME", file, cases)
+
+
+def write(given, case, seconds):
+    with given.records.open("a") as stream:
+        stream.write(json.dumps({"digest": digest(case)} | record(seconds)) + "\n")
+
+
 def test_a_torn_last_record_is_not_counted(tmp_path):
-    interrupted = Job(
-        "larimar_editor.easyedit.baselines.single", "ROME", "h.yaml", [{}, {}, {}], str(tmp_path)
-    )
-    interrupted.records.write_text("".join(json.dumps(record(seconds)) + "\n" for seconds in (1.0, 2.0)))
+    first, second, third = cases = [{"prompt": text} for text in "abc"]
+    interrupted = job(tmp_path, cases)
+    write(interrupted, first, 1.0)
+    write(interrupted, second, 2.0)
     with interrupted.records.open("a") as stream:
         stream.write('{"case_id": 2, "pre')
-    assert len(interrupted.finished()) == 2
+    assert len(interrupted.results()) == 2 and interrupted.pending() == [third]
     interrupted.drop_torn_record()
-    with interrupted.records.open("a") as stream:
-        stream.write(json.dumps(record(3.0)) + "\n")
-    assert [each["seconds"] for each in interrupted.finished()] == [1.0, 2.0, 3.0]
+    write(interrupted, third, 3.0)
+    assert [each["seconds"] for each in interrupted.results()] == [1.0, 2.0, 3.0]
+
+
+def test_a_case_is_run_once_whichever_table_asks_for_it(tmp_path):
+    first, second, third = ({"prompt": text} for text in "abc")
+    write(job(tmp_path, [first, second]), second, 2.0)
+    other = job(tmp_path, [third, second, second])
+    assert other.pending() == [third] and [each["seconds"] for each in other.results()] == [2.0, 2.0]
+
+
+def test_records_of_other_settings_are_not_taken(tmp_path):
+    case = {"prompt": "a"}
+    write(job(tmp_path, [case]), case, 1.0)
+    assert job(tmp_path, [case]).results()
+    file = tmp_path / "h.yaml"
+    runner = "larimar_editor.easyedit.baselines.single"
+    assert not Job.in_folder(tmp_path, runner, "ROME", file, [case], overrides={"v_lr": 0.1}).results()
+    file.write_text("alg_name: ROME\nv_lr: 0.1\n")
+    assert not Job.in_folder(tmp_path, runner, "ROME", file, [case]).results()
 
 
 class Given:

@@ -4,8 +4,6 @@ that ask for it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -59,25 +57,20 @@ class EasyEditBaselines:
 
     def _run(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[dict]:
         file = hparams_file(_folder(context), method, context.hparams.stem)
-        # Only the first case names the folder: a run of more cases goes on from one of fewer.
-        settings = json.dumps(
-            [context.lasting(), runner, file.read_text(encoding="utf-8"), cases[:1]], sort_keys=True
-        )
-        out = context.out / "easyedit" / hashlib.sha256(settings.encode()).hexdigest()[:12]
-        out.mkdir(parents=True, exist_ok=True)
-        overrides = dict(context.settings) if method == "LARIMAR" else {}
-        if method == "LARIMAR" and context.checkpoint is not None:
-            overrides["larimar_checkpoint"] = str(context.folder.resolve())
-        reasons: list[str] = []
+        overrides, more = {}, {}
+        if method == "LARIMAR":  # what the others do does not depend on the Larimar beside them
+            more = {"larimar": context.which_larimar()}
+            overrides = dict(context.settings)
+            if context.checkpoint is not None:
+                overrides["larimar_checkpoint"] = str(context.folder.resolve())
         module = f"larimar_editor.easyedit.baselines.{runner}"
-        where = str(out.resolve())
-        job = Job(
-            module, method, str(file.resolve()), list(cases), where, device=self.device, overrides=overrides
-        )
+        folder = context.out / "easyedit"
+        job = Job.in_folder(folder, module, method, file, cases, self.device, overrides, more)
+        reasons: list[str] = []
         if not run(job, reasons.append):
             self.log(" ".join(reasons))
             raise LeftOut(" ".join(reasons))
-        return job.finished()[: len(cases)]
+        return job.results()
 
 
 def _folder(context: Context) -> Path:

@@ -1,11 +1,13 @@
 """One method of EasyEdit at work on cases, in a process of its own.
 
-So one method's memory, patches or failure are not another's. A job that was interrupted goes on where it
-stopped: finished cases are in ``METHOD.jsonl``.
+So one method's memory, patches or failure are not another's. Finished cases are kept in ``METHOD.jsonl``,
+each under its digest, in a folder that is named after all that they depend on: a job that was interrupted
+goes on, and no case is run twice, whichever table asks for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
@@ -18,6 +20,7 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.easyedit.registration import available_methods
 from larimar_editor.evaluation.harness.records import read_records, whole_lines
 
@@ -60,20 +63,74 @@ class Job:
     device: str | None = None
     overrides: Mapping = field(default_factory=dict)
 
+    @classmethod
+    def in_folder(
+        cls,
+        parent: Path,
+        runner: str,
+        method: str,
+        file: Path,
+        cases: Sequence[Mapping],
+        device: str | None = None,
+        overrides: Mapping | None = None,
+        more: Mapping | None = None,
+    ) -> Job:
+        """A job in the folder of ``parent`` whose name says what its records depend on.
+
+        Args:
+            parent: of the folders of all jobs.
+            runner, method, device, overrides: see `Job`.
+            file: the method's YAML file.
+            cases: see `Job`.
+            more: what else the records depend on, such as a checkpoint's weights.
+        """
+        overrides = dict(overrides or {})
+        around = {
+            "runner": runner,
+            "hparams": file.read_text(encoding="utf-8"),
+            "device": device,
+            "overrides": overrides,
+            "easyedit": find_easyedit().version,
+            **(more or {}),
+        }
+        out = parent / digest(around)
+        out.mkdir(parents=True, exist_ok=True)
+        where = str(out.resolve())
+        return cls(
+            runner, method, str(file.resolve()), list(cases), where, device=device, overrides=overrides
+        )
+
     @property
     def records(self) -> Path:
         """One JSON line per finished case."""
         return Path(self.out) / f"{self.method}.jsonl"
 
-    def finished(self) -> list[dict]:
-        """The records that are there, the last one only if it is whole."""
-        return read_records(self.records)
+    def finished(self) -> dict[str, dict]:
+        """The records that are there, of whatever job, by their case's digest; the last one only if it is
+        whole.
+        """
+        return {record["digest"]: record for record in read_records(self.records)}
+
+    def results(self) -> list[dict]:
+        """The records of this job's finished cases, in their order."""
+        done = self.finished()
+        return [done[key] for key in map(digest, self.cases) if key in done]
+
+    def pending(self) -> list[Mapping]:
+        """Cases that have no record yet, each once."""
+        done = self.finished()
+        return list({key: case for case in self.cases if (key := digest(case)) not in done}.values())
 
     def drop_torn_record(self) -> None:
         """Cut off what an interrupted run left of its last record, so that the next one starts on a line of
         its own.
         """
         self.records.write_text("".join(line + "\n" for line in whole_lines(self.records)), encoding="utf-8")
+
+
+def digest(value: object) -> str:
+    """A name for what JSON can hold, the same for the same."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def hparams_file(folder: Path, method: str, model: str) -> Path:
@@ -111,8 +168,7 @@ def chosen_methods(
 
 def run(job: Job, say: Callable[[str], None]) -> bool:
     """Run the cases that are not finished, in a process of their own; False, and a line, when it fails."""
-    done = len(job.finished())
-    if done >= len(job.cases):
+    if not job.pending():
         return True
     path = Path(job.out) / f"{job.method}.job.json"
     path.write_text(json.dumps(asdict(job)), encoding="utf-8")
@@ -124,7 +180,7 @@ def run(job: Job, say: Callable[[str], None]) -> bool:
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     with (
         log.open("a", encoding="utf-8") as stream,
-        tqdm(total=len(job.cases), initial=done, desc=job.method, unit="case") as bar,
+        tqdm(total=len(job.cases), initial=len(job.results()), desc=job.method, unit="case") as bar,
     ):
         # EasyEdit writes its own logs folder into the working directory.
         child = subprocess.Popen(
@@ -133,12 +189,11 @@ def run(job: Job, say: Callable[[str], None]) -> bool:
         try:
             while child.poll() is None:
                 time.sleep(0.5)
-                if new := len(job.finished()) - bar.n:
-                    bar.update(new)
+                bar.update(len(job.results()) - bar.n)
         except BaseException:
             child.terminate()
             raise
-        bar.update(len(job.finished()) - bar.n)
+        bar.update(len(job.results()) - bar.n)
     path.unlink()
     if child.returncode:
         last = [line for line in log.read_text(encoding="utf-8").splitlines() if line.strip()][-1:]

@@ -7,7 +7,6 @@ on is the caller's; it should not be what is measured with.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,25 +103,14 @@ def trial_of(
         say: gets the line of a combination that failed.
     """
     cases: list[Mapping] = [asdict(edit) for edit in edits]
-    # What else the records depend on: without it a longer run would go on from another file's.
-    around = [file.read_text(encoding="utf-8"), cases[:1]]
 
     def trial(values: Values) -> Tried:
-        where = out / hashlib.sha256(json.dumps([around, values], sort_keys=True).encode()).hexdigest()[:12]
-        where.mkdir(parents=True, exist_ok=True)
-        (where / "values.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
-        job = Job(
-            "larimar_editor.easyedit.baselines.single",
-            method,
-            str(file.resolve()),
-            cases,
-            str(where.resolve()),
-            device=device,
-            overrides=values,
-        )
+        module = "larimar_editor.easyedit.baselines.single"
+        job = Job.in_folder(out, module, method, file, cases, device, values)
+        (Path(job.out) / "values.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
         if not run(job, say):
             return Tried(values)
-        records = job.finished()[: len(cases)]
+        records = job.results()
         means = {
             name: float(np.mean([r["post"][name] for r in records if name in r["post"]])) for name in SCORES
         }

@@ -13,7 +13,7 @@ import easyeditor
 import torch
 import yaml
 
-from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job
+from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
 from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.hparams import LarimarHyperParams
@@ -33,9 +33,10 @@ def work(job: Job, score: Callable[[Mapping], dict]) -> None:
     surroundings = environment("cuda" if torch.cuda.is_available() else "cpu") | {"easyedit": version}
     job.drop_torn_record()
     with job.records.open("a", encoding="utf-8") as stream:
-        for case in job.cases[len(job.finished()) :]:
+        for case in job.pending():
             # A resumed run has a first edit of its own; it is not the first of the record.
-            record = score(case) | {"peak_memory_mb": peak_memory_mb(), "environment": surroundings}
+            record = {"digest": digest(case)} | score(case)
+            record |= {"peak_memory_mb": peak_memory_mb(), "environment": surroundings}
             stream.write(json.dumps(record) + "\n")
             stream.flush()
 

@@ -108,8 +108,8 @@ class Context:
     def describe(self) -> dict:
         """What was run on what, for the record."""
         return {
-            "hparams": str(self.hparams),
-            **self._larimar(),
+            "hparams": f"{self.hparams.parent.name}/{self.hparams.stem}",
+            **self.which_larimar(),
             "counterfact": _source(self.counterfact),
             "zsre": _source(self.zsre),
             "text": _source(self.text),
@@ -122,8 +122,8 @@ class Context:
             "seed": self.seed,
         }
 
-    def _larimar(self) -> dict:
-        """What is known of the Larimar; other methods are measured where there is none, too."""
+    def which_larimar(self) -> dict:
+        """Its settings and its weights' digest; other methods are measured where there is none, too."""
         if not self.hparams.exists():
             return {"model": self.hparams.stem, "overrides": dict(self.settings), "checkpoint": None}
         known = {"model": self.values.model_name, "overrides": self.overrides}
