@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from larimar_editor.evaluation.harness.context import Context
 
 
+LARIMAR = "LARIMAR"  # among the methods of the framework
+
+
 class Baselines(Protocol):
     """Runs other methods on the same model and edits."""
 
@@ -74,16 +77,41 @@ def single_edit_conditions(
             value(record) for record in context.baselines.single_edits(context, method, cases)
         ]
 
+    methods = context.baselines.methods(context)
     return [
-        Condition(method, cases_of(list(edits)), score(method), batch=0, settings={"method": method})
-        for method in context.baselines.methods(context)
+        Condition(
+            method,
+            cases_of(list(edits)),
+            score(method),
+            0,
+            {"method": method},
+            beside_larimar(method, methods),
+        )
+        for method in methods
     ]
 
 
+def beside_larimar(method: str, methods: Sequence[str]) -> str | None:
+    """What a method's single edits are compared with: Larimar's, made through the same framework."""
+    return LARIMAR if method != LARIMAR and LARIMAR in methods else None
+
+
 def retained_edit_conditions(
-    context: Context, edits: Sequence[Edit], methods: Sequence[str], together: bool = False
+    context: Context,
+    edits: Sequence[Edit],
+    methods: Sequence[str],
+    beside: str | None,
+    together: bool = False,
 ) -> list[Condition]:
-    """A condition per method: the edits one after the other or in one block, then each is asked for."""
+    """A condition per method: the edits one after the other or in one block, then each is asked for.
+
+    Args:
+        context: has the methods.
+        edits: the cases.
+        methods: those that are wanted.
+        beside: see `Condition`.
+        together: in one block.
+    """
 
     def score(method: str):
         trial = Trial([stage_of(edits, together)], context.seed)
@@ -97,6 +125,7 @@ def retained_edit_conditions(
             score(method),
             0,
             {"method": method, "facts": len(edits)},
+            beside,
         )
         for method in context.baselines.methods(context, methods)
     ]

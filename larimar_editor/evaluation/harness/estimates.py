@@ -46,7 +46,7 @@ def mean(values: Iterable[float | None], scale: float = 1.0) -> Estimate | None:
         return None
     value = float(np.mean(array))
     if np.ptp(array) == 0:
-        low, high = _wilson(value, len(array)) if value in (0, 1) else (value, value)
+        low, high = wilson(value, len(array)) if value in (0, 1) else (value, value)
     else:
         drawn = bootstrap(
             (array,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
@@ -70,7 +70,8 @@ def resampled(
     return Estimate(scale * statistic(records), len(records), scale * float(low), scale * float(high))
 
 
-def _wilson(share: float, count: int, z: float = 1.959964) -> tuple[float, float]:
+def wilson(share: float, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's interval of a share of so many cases, 95% by default."""
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * np.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     return max(0.0, float(centre - half)), min(1.0, float(centre + half))

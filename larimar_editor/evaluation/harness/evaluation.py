@@ -15,6 +15,7 @@ import yaml
 
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import Estimate, mean, resampled
+from larimar_editor.evaluation.harness.paired import paired
 from larimar_editor.evaluation.harness.records import Condition, processes, run_conditions
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.utils.device import environment
@@ -78,7 +79,8 @@ class Evaluation:
         """Score what is not scored yet, and write records, summary, tables and figure into ``out``.
 
         Returns:
-            the summary: ``rows`` with an estimate per column, what was run on what, and the paper's rows.
+            the summary: ``rows`` with an estimate per column, ``paired`` with the differences of two rows on
+            the same cases, what was run on what, and the paper's rows.
 
         Raises:
             ValueError: ``out`` has records of other settings; they are left alone.
@@ -87,13 +89,15 @@ class Evaluation:
         conditions = self.conditions(context)
         left_out: dict[str, str] = {}
         records = run_conditions(conditions, out / "records.jsonl", progress, left_out)
-        rows = [self._row(condition, records) for condition in conditions if condition.name not in left_out]
+        kept = [condition for condition in conditions if condition.name not in left_out]
+        rows = [self._row(condition, records) for condition in kept]
         summary = {
             "evaluation": self.name,
             "title": self.title,
             "paper": dict(self.paper),
             "note": self.note,
             "rows": rows,
+            "paired": self._paired(kept, records),
             "left_out": left_out,
             "settings": context.describe() | environment(context.device),
         }
@@ -106,6 +110,9 @@ class Evaluation:
         (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         headers = {column.key: column.header for column in self.columns}
         write_table(estimates_frame(rows, headers, paper), out)
+        if summary["paired"]:
+            apart = {column.key: column.header for column in self._per_case()}
+            write_table(estimates_frame(summary["paired"], apart), out, "paired")
         if self.plot is not None and rows:
             self.plot(rows, out / "figure.png")
 
@@ -117,23 +124,54 @@ class Evaluation:
             row[column.key] = None if estimate is None else estimate.to_dict()
         return row
 
+    def _per_case(self) -> list[Column]:
+        return [column for column in self.columns if not isinstance(column, Statistic)]
+
+    def _paired(self, conditions: Sequence[Condition], records: Sequence[Mapping]) -> list[dict]:
+        """What each condition that stands beside another has less than it, or more."""
+        by_condition: dict[str, dict[str, Mapping]] = {}
+        for record in records:
+            by_condition.setdefault(record["condition"], {})[record["case"]] = record
+        result = []
+        for condition in conditions:
+            if condition.beside in by_condition and condition.name in by_condition:
+                ours, theirs = by_condition[condition.beside], by_condition[condition.name]
+                row: dict = {"name": f"{condition.beside} - {condition.name}"}
+                for column in self._per_case():
+                    found = paired(column, ours, theirs)
+                    row[column.key] = None if found is None else found.to_dict()
+                result.append(row)
+        return result
+
+
+def start_again(out: Path, context: Context) -> bool:
+    """Remove a table's records where they were made with other settings than the context's; whether there
+    were any.
+    """
+    if _settings_of(out) in (None, context.lasting()):
+        return False
+    (out / "records.jsonl").unlink(missing_ok=True)
+    (out / "settings.json").unlink()
+    return True
+
 
 def _same_settings(out: Path, context: Context) -> None:
     """Records of other settings are not these; fewer or more cases of the same are."""
-    settings = context.lasting()
-    path = out / "settings.json"
-    if (
-        processes().is_main_process
-        and path.exists()
-        and (before := json.loads(path.read_text(encoding="utf-8"))) != settings
-    ):
+    if not processes().is_main_process:
+        return
+    settings, before = context.lasting(), _settings_of(out)
+    if before not in (None, settings):
         changed = ", ".join(
             f"{key} {before.get(key)!r}" for key in settings if before.get(key) != settings[key]
         )
         raise ValueError(f"{out} has records made with {changed}; choose another --out, or remove the folder")
-    if processes().is_main_process:
-        out.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+
+def _settings_of(out: Path) -> dict | None:
+    path = out / "settings.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 @cache

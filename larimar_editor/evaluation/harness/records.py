@@ -31,6 +31,7 @@ class Condition(Generic[Case]):
         batch: cases scored in one call; 0 scores all together, as where they share a memory, and does not
             stop half-way.
         settings: what a reader needs to repeat it.
+        beside: name of a condition with the same cases, which this one is compared with case by case.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Condition(Generic[Case]):
     score: Callable[[Sequence[Case]], Sequence[Mapping]]
     batch: int = 16
     settings: Mapping = field(default_factory=dict)
+    beside: str | None = None
 
 
 def cases_of(edits: Sequence[Edit]) -> Mapping[str, Edit]:

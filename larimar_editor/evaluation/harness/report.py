@@ -40,14 +40,12 @@ def markdown(frame: pd.DataFrame) -> str:
     )
 
 
-def write_table(frame: pd.DataFrame, out: Path) -> str:
-    """Write ``table.md``, ``table.tex`` (for booktabs) and ``table.csv`` into ``out``; returns the
-    Markdown.
-    """
+def write_table(frame: pd.DataFrame, out: Path, name: str = "table") -> str:
+    """Write ``NAME.md``, ``NAME.tex`` (for booktabs) and ``NAME.csv`` into ``out``; returns the Markdown."""
     text = markdown(frame)
-    (out / "table.md").write_text(text, encoding="utf-8")
-    (out / "table.tex").write_text(frame.to_latex(index=False, escape=True), encoding="utf-8")
-    frame.to_csv(out / "table.csv", index=False)
+    (out / f"{name}.md").write_text(text, encoding="utf-8")
+    (out / f"{name}.tex").write_text(frame.to_latex(index=False, escape=True), encoding="utf-8")
+    frame.to_csv(out / f"{name}.csv", index=False)
     return text
 
 
@@ -81,4 +79,5 @@ def _estimate(estimate: Mapping | None) -> str:
         return NOTHING
     numbers = (estimate[key] for key in ("value", "low", "high"))
     value, low, high = (f"{number:.1f}" if abs(number) >= 10 else f"{number:.3f}" for number in numbers)
-    return f"{value} ({low} to {high}; n = {estimate['count']})"
+    p = f"; p = {estimate['p']:.2g}" if "p" in estimate else ""
+    return f"{value} ({low} to {high}; n = {estimate['count']}{p})"

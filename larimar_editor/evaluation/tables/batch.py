@@ -26,8 +26,9 @@ def _conditions(context: Context) -> list[Condition]:
     sizes = sorted({size for size in (*SIZES, len(few), len(edits)) if 0 < size <= len(edits)})
     own = [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
     # EasyEdit's ROME edits the first request of a call only.
-    together = retained_edit_conditions(context, few, ["MEMIT"], together=True)
-    return own + together + retained_edit_conditions(context, few, ["ROME"])
+    beside = _name(ROWS[-1], len(few))
+    together = retained_edit_conditions(context, few, ["MEMIT"], beside, together=True)
+    return own + together + retained_edit_conditions(context, few, ["ROME"], beside)
 
 
 def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
@@ -38,10 +39,17 @@ def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
             context.larimar(memory="fixed", memory_rows=rows), edits, progress=False, only=cases
         )
 
-    name = f"K = {rows}, N = {len(edits)}"
     return Condition(
-        name, cases_of(edits[::step]), score, batch=0, settings={"memory_rows": rows, "facts": len(edits)}
+        _name(rows, len(edits)),
+        cases_of(edits[::step]),
+        score,
+        batch=0,
+        settings={"memory_rows": rows, "facts": len(edits)},
     )
+
+
+def _name(rows: int, facts: int) -> str:
+    return f"K = {rows}, N = {facts}"
 
 
 def _plot(rows: Sequence[Mapping], path: Path) -> None:

@@ -34,7 +34,7 @@ def _conditions(context: Context) -> list[Condition]:
         Condition("Larimar", cases_of(edits), lambda cases: _larimar(context, cases), _BATCH),
     ]
     return result + [
-        Condition(method, cases_of(few), _of_method(context, method), 0, {"method": method})
+        Condition(method, cases_of(few), _of_method(context, method), 0, {"method": method}, "Larimar")
         for method in context.baselines.methods(context)
     ]
 

@@ -130,7 +130,12 @@ def _conditions(context: Context) -> list[Condition]:
         ]
         result += [
             Condition(
-                f"{data}: {method}", few, _of_method(context, method), 0, {"data": data, "method": method}
+                f"{data}: {method}",
+                few,
+                _of_method(context, method),
+                0,
+                {"data": data, "method": method},
+                f"{data}: Larimar",
             )
             for method in context.baselines.methods(context)
         ]

@@ -68,7 +68,9 @@ def _methods(context: Context, edits: Sequence[Edit]) -> list[Condition]:
         ]
 
     return [
-        Condition(f"{method}, single", cases_of(edits), score(method), batch=0, settings={"method": method})
+        Condition(
+            f"{method}, single", cases_of(edits), score(method), 0, {"method": method}, "Larimar, single"
+        )
         for method in context.baselines.methods(context, METHODS)
     ]
 

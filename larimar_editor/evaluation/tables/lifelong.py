@@ -180,9 +180,8 @@ def _conditions(context: Context) -> list[Condition]:
     edits = list(itertools.islice(stream_of(context), counts[-1]))
     life = Life(context, edits)
     few = last_of_each_prompt(edits)[: context.baseline_cases]
-    return [_condition(context, life, count) for count in counts] + retained_edit_conditions(
-        context, few, METHODS
-    )
+    own = [_condition(context, life, count) for count in counts]
+    return own + retained_edit_conditions(context, few, METHODS, None)
 
 
 def _condition(context: Context, life: Life, count: int) -> Condition:

@@ -75,7 +75,7 @@ def _conditions(context: Context) -> list[Condition]:
             for name, (requests, settings) in _ROWS.items()
         ),
         *(
-            Condition(method, few, _of_method(context, method), 0, {"method": method})
+            Condition(method, few, _of_method(context, method), 0, {"method": method}, "Larimar")
             for method in context.baselines.methods(context)
         ),
     ]

@@ -99,15 +99,16 @@ def _conditions(context: Context) -> list[Condition]:
         unique = last_of_each_prompt(edits)
         few = unique[: context.baseline_cases]
         later = "{} edits one after the other".format
-        rows: list[tuple[str, Sequence[Edit], Ask, int]] = [
-            ("base model", unique, chat.base, _BATCH),
-            ("Larimar", unique, chat.single, _BATCH),
-            (f"Larimar, {later(len(unique))}", unique, chat.in_sequence, 0),
+        ours = f"Larimar, {later(len(unique))}"
+        rows: list[tuple[str, Sequence[Edit], Ask, int, str | None]] = [
+            ("base model", unique, chat.base, _BATCH, None),
+            ("Larimar", unique, chat.single, _BATCH, None),
+            (ours, unique, chat.in_sequence, 0, None),
         ]
         for method in context.baselines.methods(context):
             rows += [
-                (method, few, chat.method_single(method), 0),
-                (f"{method}, {later(len(few))}", few, chat.method_in_sequence(method), 0),
+                (method, few, chat.method_single(method), 0, "Larimar"),
+                (f"{method}, {later(len(few))}", few, chat.method_in_sequence(method), 0, ours),
             ]
         result += [_condition(chat, data, *row) for row in rows]
     return result
@@ -128,6 +129,7 @@ def _condition(
     edits: Sequence[Edit],
     ask: Ask,
     batch: int,
+    beside: str | None,
 ) -> Condition:
     return Condition(
         f"{data}: {name}",
@@ -135,6 +137,7 @@ def _condition(
         lambda cases: chat.records(cases, ask(cases)),
         batch,
         {"data": data, "edits": len(edits)},
+        beside and f"{data}: {beside}",
     )
 
 

@@ -30,7 +30,7 @@ def _conditions(context: Context) -> list[Condition]:
         Condition("base model", cases_of(edits), base, batch=32),
         *(_larimar(context, block) for block in blocks),
     ]
-    return result + retained_edit_conditions(context, few, METHODS)
+    return result + retained_edit_conditions(context, few, METHODS, result[-1].name)
 
 
 def _larimar(context: Context, edits: Sequence[Edit]) -> Condition:

@@ -45,7 +45,7 @@ def _conditions(context: Context) -> list[Condition]:
         threshold = cache(lambda: _equal_error_point(context, asked))
         result += [_plain(context, each, edits[each], threshold) for each in EACH]
     few = edits[5][: context.baseline_cases]
-    return result + retained_edit_conditions(context, few, METHODS)
+    return result + retained_edit_conditions(context, few, METHODS, "Larimar, 5 of each")
 
 
 def _condition(context: Context, name: str, each: int, edits: Sequence[Edit], settings: Mapping) -> Condition:
