@@ -5,6 +5,7 @@
 # make demo      write facts and ask, base and edited model side by side, in a browser
 # make test-demo the tests of demo, server, benchmark harness and notebook; in a browser where there is one
 # make gemma     a Larimar for Gemma 3 270M, fitted and trained here, and its tables; hours on two cores
+# make results   the tables of docs/results.md and of the pages that cite them, measured and written; hours, resumes
 # make docs      the documentation as a site, in site/, with its links checked
 # make lint      ruff, mypy, and import-linter on the rooms of the package
 # make soak      the long tests: 100,000 updates, 10,000 edits, 10,000 fuzzed inputs, a crash at every byte
@@ -18,10 +19,11 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
+PAGES := README.md docs/scope.md
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help setup compare demo docs gemma test test-demo lint soak coverage wheel clean
+.PHONY: help setup compare demo docs gemma results test test-demo lint soak coverage wheel clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^PYTHON/q' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +68,10 @@ gemma: setup
 	for table in counterfact knowedit subjects lengths; do \
 		$(BIN)/larimar-editor eval $$table --hparams LARIMAR/gemma3-270m --dtype bfloat16 --baselines 0 \
 			--out results/gemma $(ARGS) || exit 1; done
+
+# ARGS: the data files, as in make results ARGS="--counterfact FILE --zsre FILE --text FILE --data FILE --only compare"
+results: setup
+	$(BIN)/larimar-editor results $(foreach page,$(PAGES),--page $(page)) $(ARGS)
 
 docs: setup
 	$(BIN)/pip install -q -c constraints.txt -e ".[docs]"

@@ -19,6 +19,7 @@ from larimar_editor.cli import (
     facts,
     fit,
     lm_eval,
+    results,
     search_settings,
     serve,
     train,
@@ -39,6 +40,7 @@ app.command()(compare.compare)
 app.command(name="search-settings")(search_settings.search_settings)
 app.command(name="convert-original")(convert_original.convert_original)
 app.command(name="eval")(evaluate.evaluate)
+app.command()(results.results)
 app.command()(bench.bench)
 app.command(name="easyedit-patch")(easyedit_patch.easyedit_patch)
 app.command(name="lm-eval", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(

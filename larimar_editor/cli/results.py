@@ -1,0 +1,86 @@
+"""``larimar-editor results``: what the documentation shows, measured and written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from larimar_editor.cli.options import DeviceOption
+
+
+def results(
+    counterfact: Annotated[
+        Optional[Path], typer.Option(help="CounterFact. By default the project's own edits.")
+    ] = None,
+    zsre: Annotated[Optional[Path], typer.Option(help="ZsRE. By default the project's own edits.")] = None,
+    text: Annotated[
+        Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")
+    ] = None,
+    asked: Annotated[
+        Optional[list[Path]],
+        typer.Option("--data", help="Further data of the tables scope and knowedit; may be given again."),
+    ] = None,
+    only: Annotated[
+        Optional[str], typer.Option(help="Tables to make, as in compare,scope; by default all of the plan.")
+    ] = None,
+    plan: Annotated[Path, typer.Option(help="YAML file of what is measured.")] = Path("configs/results.yaml"),
+    out: Annotated[
+        Path, typer.Option(help="Folder of records and tables; what is in it already is not made again.")
+    ] = Path("docs/results"),
+    pages: Annotated[
+        Optional[list[Path]],
+        typer.Option("--page", help="Page whose tables are cut from the results; may be given again."),
+    ] = None,
+    write_only: Annotated[
+        bool, typer.Option("--write-only", help="Measure nothing: write the pages from what is there.")
+    ] = False,
+    device: DeviceOption = "cpu",
+) -> None:
+    """Make the tables of the documentation, and write its pages from them. A run that was stopped goes on;
+    tables that were made with another checkpoint or other data are made again.
+
+    The page of results is OUT with .md behind it, after what stands in `introduction.md` in OUT.
+    """
+    from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
+    from larimar_editor.evaluation.harness.baselines import NoBaselines
+    from larimar_editor.evaluation.harness.context import Context
+    from larimar_editor.evaluation.harness.evaluation import start_again
+    from larimar_editor.evaluation.published.pages import Published
+    from larimar_editor.evaluation.published.plan import Plan
+    from larimar_editor.evaluation.tables import find
+    from larimar_editor.hparams import find_hparams
+
+    planned = Plan.read(plan)
+    chosen = None if only is None else {name.strip() for name in only.split(",")}
+    if chosen and (unknown := chosen - {each.name for each in planned.tables}):
+        raise typer.BadParameter(f"not planned: {', '.join(sorted(unknown))}", param_hint="--only")
+    methods = EasyEditBaselines(device=device.removeprefix("cuda:").replace("cuda", "0"), log=typer.echo)
+    context = Context(
+        find_hparams("LARIMAR/smollm2-135m"),
+        counterfact,
+        zsre,
+        text,
+        out=out,
+        dtype=planned.dtype,
+        device=device,
+        asked=tuple(asked or ()),
+    )
+    for table in planned.tables:
+        if write_only or (chosen is not None and table.name not in chosen):
+            continue
+        baselines = methods if table.baselines else NoBaselines()
+        own = replace(context, limit=table.limit, baseline_cases=table.baselines, baselines=baselines)
+        if start_again(out / table.name, own):
+            typer.echo(f"{table.name}: what was there was made with other settings, and is made again")
+        find(table.name).run(own, out / table.name)
+    published = Published(out, planned)
+    introduction = out / "introduction.md"
+    page = out.with_suffix(".md")
+    page.write_text(published.page(introduction.read_text(encoding="utf-8")), encoding="utf-8")
+    typer.echo(f"written: {page}")
+    for path in pages or ():
+        path.write_text(published.fill(path.read_text(encoding="utf-8")), encoding="utf-8")
+        typer.echo(f"written: {path}")

@@ -1,0 +1,1 @@
+"""The results that the documentation shows: which are made, and the pages that are cut from them."""

@@ -1,0 +1,171 @@
+"""Pages cut from the files that evaluations wrote: the page of results, and the tables of other pages.
+
+Another page has a table between two comments, the first of which says which::
+
+    <!-- results: {table: compare, columns: [rewrite_acc], rows: [LARIMAR, ROME]} -->
+    <!-- end of results -->
+
+``table: brief`` is the plan's. Without ``columns`` or ``rows`` the block has all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from larimar_editor.evaluation.harness.report import NOTHING, markdown
+from larimar_editor.evaluation.published.plan import Measure, Plan, Planned
+from larimar_editor.evaluation.tables import find
+
+_BLOCK = re.compile(r"(<!-- results: (\{.*?\}) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+METHODS = ("ROME", "MEMIT", "AlphaEdit", "GRACE", "WISE", "UltraEdit", "FT")
+_SPELLED = {"UltraEdit": "ULTRAEDIT"}  # by EasyEdit
+
+
+@dataclass(frozen=True)
+class Published:
+    """Results in a folder.
+
+    Attributes:
+        folder: as ``larimar-editor results`` fills it, one folder for each table.
+        plan: what should be there.
+    """
+
+    folder: Path
+    plan: Plan
+
+    @cached_property
+    def summaries(self) -> dict[str, dict]:
+        """Those that are there, by table, in the plan's order."""
+        paths = {each.name: self.folder / each.name / "summary.json" for each in self.plan.tables}
+        read = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}
+        return {name: json.loads(text) for name, text in read.items()}
+
+    def page(self, introduction: str) -> str:
+        """The page of results: the table in brief, then every table with what was run and how to read it.
+
+        Args:
+            introduction: stands in front.
+        """
+        missing = [each.name for each in self.plan.tables if each.name not in self.summaries]
+        parts = [introduction.rstrip(), "## In brief", _ABOUT_BRIEF, self.brief()]
+        if missing:
+            parts.append(f"Planned and not measured: {', '.join(missing)}.")
+        for planned in self.plan.tables:
+            if planned.name in self.summaries:
+                parts += self._section(planned)
+        return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+    def brief(self) -> str:
+        """The plan's measures, a column for each method."""
+        rows = [self._line(measure) for measure in self.plan.brief if measure.table in self.summaries]
+        return _compact(["", "Larimar", *METHODS], rows)
+
+    def fill(self, text: str) -> str:
+        """A page's text with its blocks made anew.
+
+        Raises:
+            ValueError: a block asks for what is not there; the message has the block.
+        """
+        return _BLOCK.sub(lambda found: f"{found[1]}{self._block(found[2])}{found[3]}", text)
+
+    def _section(self, planned: Planned) -> Iterator[str]:
+        summary, folder = self.summaries[planned.name], self.folder / planned.name
+        yield f"## {planned.name}: {summary['title']}"
+        if planned.reading:
+            yield planned.reading
+        yield f"```\n{command(planned, summary['settings'])}\n```"
+        yield (folder / "table.md").read_text(encoding="utf-8")
+        left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items())
+        yield f"{summary['note']}{left_out} {_made_with(summary['settings'])}"
+        if summary["paired"]:
+            yield f"On the same cases, differences:\n\n{(folder / 'paired.md').read_text(encoding='utf-8')}"
+        if (folder / "figure.png").exists():
+            yield f"![{summary['title']}]({self.folder.name}/{planned.name}/figure.png)"
+
+    def _line(self, measure: Measure) -> list[str]:
+        summary = self.summaries[measure.table]
+        rows = {row["name"]: row for row in summary["rows"]}
+        differences = {row["name"]: row for row in summary["paired"]}
+        ours = rows.get(measure.ours)
+        cells = [_value(ours and ours[measure.column])]
+        for method in METHODS:
+            name = _row_name(rows, measure.theirs, _SPELLED.get(method, method))
+            known = rows[name][measure.column] if name else None
+            apart = differences.get(f"{measure.ours} - {name}", {}).get(measure.column)
+            cells.append(_value(known) + _mark(apart, measure.better))
+        return [measure.measure, *cells]
+
+    def _block(self, given: str) -> str:
+        try:
+            asked = yaml.safe_load(given)
+            if asked["table"] == "brief":
+                return self.brief()
+            summary = self.summaries[asked["table"]]
+            headers = {column.key: column.header for column in find(asked["table"]).columns}
+            rows = {row["name"]: row for row in summary["rows"]}
+            columns = asked.get("columns", list(headers))
+            lines = [
+                [name, *(_value(rows[name][key]) for key in columns)]
+                for name in asked.get("rows", list(rows))
+            ]
+            return _compact(["", *(headers[key] for key in columns)], lines)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"results have not all of {given}: {error}") from error
+
+
+def command(planned: Planned, settings: Mapping[str, Any]) -> str:
+    """What makes a table again, from a run's settings."""
+    parts = [f"larimar-editor eval {planned.name} --dtype {settings['dtype']}"]
+    parts += [f"--limit {settings['limit']}"] if settings["limit"] else []
+    parts.append(f"--baselines {settings['baseline_cases']}")
+    for option in ("counterfact", "zsre", "text", "facts"):
+        if "," in settings[option]:  # a file's name and digest
+            parts.append(f"--{option} {settings[option].split(',')[0]}")
+    parts += [f"--data {name.split(',')[0]}" for name in settings["asked"]]
+    return " ".join(parts)
+
+
+def _made_with(settings: Mapping[str, Any]) -> str:
+    return (
+        f"Made with checkpoint {settings['checkpoint']}, {settings['hardware']}, {settings['threads']} "
+        f"threads, torch {settings['torch']}, transformers {settings['transformers']}."
+    )
+
+
+def _row_name(rows: Mapping[str, Mapping], pattern: str, method: str) -> str | None:
+    wanted = re.escape(pattern.replace("{}", method)).replace(r"\{n\}", "[0-9]+")
+    return next((name for name in rows if re.fullmatch(wanted, name)), None)
+
+
+def _value(estimate: Mapping | None) -> str:
+    if estimate is None:
+        return NOTHING
+    value = estimate["value"]
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+
+
+def _mark(apart: Mapping | None, better: str) -> str:
+    """Whether Larimar is ahead of a method or behind it; nothing where they are not told apart."""
+    if apart is None or apart["low"] <= 0 <= apart["high"]:
+        return ""
+    return " +" if (apart["low"] > 0) == (better == "higher") else " **-**"
+
+
+def _compact(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return markdown(pd.DataFrame(rows, columns=list(headers)))
+
+
+_ABOUT_BRIEF = (
+    "Each method's figure is of its own cases, of which the tables below say how many. Behind it: + where "
+    "Larimar is ahead of it on the same cases, **-** where Larimar is behind it, each by a paired difference "
+    "whose 95% interval excludes zero; nothing where the two are not told apart, or have no cases in common."
+)

@@ -1,0 +1,86 @@
+"""What is measured for the documentation: tables, how many cases of each, and what a reader is told first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from larimar_editor.evaluation.tables import NAMES
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A table to be made.
+
+    Attributes:
+        name: of the evaluation.
+        limit: cases at most; None takes all.
+        baselines: cases at most for EasyEdit's methods; 0 runs none.
+        reading: what a reader should know of it.
+    """
+
+    name: str
+    limit: int | None = None
+    baselines: int = 0
+    reading: str = ""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A line of the table in brief: one column of one table, for Larimar and every method.
+
+    Attributes:
+        table, column: where it stands.
+        measure: its name for people.
+        better: which way is better.
+        ours: name of Larimar's row.
+        theirs: name of a method's row, ``{}`` for the method and ``{n}`` for how many cases it had.
+    """
+
+    table: str
+    column: str
+    measure: str
+    better: Literal["higher", "lower"] = "higher"
+    ours: str = "LARIMAR"
+    theirs: str = "{}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a YAML file plans.
+
+    Attributes:
+        tables: in the page's order.
+        brief: lines of the table in brief.
+        dtype: of the decoder, in Larimar's own evaluations.
+    """
+
+    tables: tuple[Planned, ...]
+    brief: tuple[Measure, ...] = ()
+    dtype: str = "float32"
+
+    @classmethod
+    def read(cls, path: Path) -> Plan:
+        """A plan's file.
+
+        Raises:
+            ValueError: it names a table that there is not, or has a key that nothing reads; the message has
+                it.
+        """
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tables = [_made(Planned, {"name": name, **(of or {})}, path) for name, of in values["tables"].items()]
+        brief = [_made(Measure, each, path) for each in values.get("brief", ())]
+        for name in (*(each.name for each in tables), *(each.table for each in brief)):
+            if name not in NAMES:
+                raise ValueError(f"{path}: there is no table {name!r}; there are {', '.join(NAMES)}")
+        return cls(tuple(tables), tuple(brief), values.get("dtype", cls.dtype))
+
+
+def _made(kind: type, values: Mapping[str, Any], path: Path):
+    if unknown := values.keys() - kind.__dataclass_fields__.keys():  # type: ignore[attr-defined]
+        raise ValueError(f"{path}: {kind.__name__} has no {', '.join(sorted(unknown))}")
+    return kind(**values)

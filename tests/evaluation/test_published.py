@@ -1,0 +1,150 @@
+"""The documentation's pages are cut from results: what they say is what the files hold, and nothing that is
+asked for is passed over.
+"""
+
+import json
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from typer.testing import CliRunner
+
+from larimar_editor.cli import app
+from larimar_editor.data.edits import load_edits
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.evaluation import start_again
+from larimar_editor.evaluation.published.pages import Published, command
+from larimar_editor.evaluation.published.plan import Plan
+from larimar_editor.evaluation.tables import NAMES, find
+from larimar_editor.hparams import find_hparams
+
+ROOT = Path(__file__).parents[2]
+PLAN = """
+tables:
+  compare: {baselines: 4, reading: Read it slowly.}
+  zsre: {limit: 2}
+brief:
+  - {table: compare, column: rewrite_acc, measure: right}
+  - {table: compare, column: seconds, measure: seconds, better: lower}
+"""
+
+
+def record(seconds, **post):
+    return {"seconds": seconds, "peak_memory_mb": 1.0, "environment": {}, "post": post}
+
+
+class Given:
+    """Baselines whose records are known: ROME is wrong every time, MEMIT now and then."""
+
+    records: ClassVar = {
+        "LARIMAR": [record(0.5, rewrite_acc=1.0)] * 4,
+        "ROME": [record(30.0, rewrite_acc=0.0)] * 4,
+        "MEMIT": [record(10.0, rewrite_acc=value) for value in (1.0, 1.0, 1.0, 0.5)],
+    }
+
+    def methods(self, context, wanted=None):
+        return list(self.records)
+
+    def single_edits(self, context, method, edits):
+        assert len(edits) == len(load_edits(limit=4))
+        return self.records[method]
+
+
+@pytest.fixture
+def published(tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN)
+    context = Context(find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given())
+    find("compare").run(context, tmp_path / "out" / "compare", progress=False)
+    return Published(tmp_path / "out", Plan.read(path))
+
+
+def cells(text, start):
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {start} ")]
+    return [cell.strip() for cell in line.split("|")[2:-1]]
+
+
+def test_the_table_in_brief_says_who_is_ahead_where_the_cases_say_so(published):
+    right, seconds = cells(published.brief(), "right"), cells(published.brief(), "seconds")
+    assert right[:3] == ["1.000", "0.000 +", "0.875"], "half a case of four tells nothing apart"
+    assert seconds[:3] == ["0.500", "30.0", "10.0"], "a median is not of any one case"
+    assert right[3:] == ["–"] * 5, "methods that were not run"
+
+
+def test_the_page_has_what_was_run_how_to_read_it_and_what_is_missing(published):
+    page = published.page("# Results\n")
+    summary = published.summaries["compare"]
+    assert page.startswith("# Results\n\n## In brief\n") and "Read it slowly." in page
+    assert "Planned and not measured: zsre." in page and summary["note"] in page
+    assert "larimar-editor eval compare --dtype float32 --limit 4 --baselines 4\n" in page
+    assert (published.folder / "compare" / "table.md").read_text().strip() in page
+    assert (published.folder / "compare" / "paired.md").read_text().strip() in page
+    assert "](out/compare/figure.png)" in page and summary["settings"]["checkpoint"] in page
+
+
+def test_other_pages_have_their_tables_cut_from_the_same_files(published):
+    asked = "{table: compare, columns: [rewrite_acc], rows: [ROME]}"
+    text = f"Before.\n\n<!-- results: {asked} -->\nold\n<!-- end of results -->\n\nAfter.\n"
+    filled = published.fill(text)
+    assert filled.startswith("Before.\n\n<!-- results:") and filled.endswith("-->\n\nAfter.\n")
+    assert "old" not in filled and cells(filled, "ROME") == ["0.000"] and "Rewrite acc." in filled
+    assert published.fill(filled) == filled and published.fill("no block") == "no block"
+    for wrong in ("{table: zsre}", "{table: compare, rows: [KN]}", "{table: compare, columns: [x]}"):
+        with pytest.raises(ValueError, match="results have not all of"):
+            published.fill(text.replace(asked, wrong))
+
+
+def test_a_command_names_the_files_that_were_given():
+    planned = Plan.read(ROOT / "configs" / "results.yaml").tables[1]
+    settings = {"dtype": "float32", "limit": 5, "baseline_cases": 0, "zsre": "the project's own"}
+    settings |= {
+        "counterfact": "c.json, sha256:ab",
+        "text": "the project's own",
+        "facts": "the project's own",
+    }
+    said = command(planned, settings | {"asked": ["a.json, sha256:cd"]})
+    assert said.endswith("--limit 5 --baselines 0 --counterfact c.json --data a.json")
+
+
+def test_the_plan_that_ships_has_every_table_and_measures_that_there_are():
+    plan = Plan.read(ROOT / "configs" / "results.yaml")
+    assert sorted(each.name for each in plan.tables) == sorted(NAMES)
+    for measure in plan.brief:
+        assert measure.column in {column.key for column in find(measure.table).columns}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tables: {compares: {}}", "no table 'compares'"),
+        ("tables: {compare: {cases: 3}}", "Planned has no cases"),
+        ("tables: {}\nbrief: [{table: kn, column: x, measure: y}]", "no table 'kn'"),
+    ],
+)
+def test_a_plan_with_what_nothing_reads_is_refused(text, message, tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        Plan.read(path)
+
+
+def test_records_of_another_checkpoint_are_made_again_and_no_others(tmp_path):
+    context = Context(find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given())
+    find("compare").run(context, tmp_path, progress=False)
+    assert not start_again(tmp_path, context) and (tmp_path / "records.jsonl").exists()
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    (tmp_path / "settings.json").write_text(json.dumps(settings | {"checkpoint": "sha256:other"}))
+    assert start_again(tmp_path, context) and not (tmp_path / "records.jsonl").exists()
+
+
+def test_the_command_writes_pages_without_measuring(published, tmp_path):
+    (published.folder / "introduction.md").write_text("# Results of mine\n")
+    page = tmp_path / "page.md"
+    page.write_text("<!-- results: {table: brief} -->\n<!-- end of results -->\n")
+    given = ["results", "--plan", str(tmp_path / "plan.yaml"), "--out", str(published.folder)]
+    done = CliRunner().invoke(app, [*given, "--page", str(page), "--write-only"])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out.md").read_text() == published.page("# Results of mine\n")
+    assert published.brief() in page.read_text()
+    done = CliRunner().invoke(app, [*given, "--only", "scope"])
+    assert done.exit_code == 2 and "not planned: scope" in done.output
