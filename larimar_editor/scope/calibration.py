@@ -7,6 +7,7 @@ and of the same question about other subjects.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -53,7 +54,8 @@ class Judge:
             written = Written(asked, case.subject if self.with_subject else None, case.target)
             second = SecondStage(self.detector.look, lambda row: written, self.candidates, self.least_cosine)
         lookup = exact(self.detector.similarity, self.detector.embed([asked]))
-        scores = iter(decide(self.detector, queries, lookup, 0.0, second).score.tolist())
+        # Nothing reaches an endless threshold: each score is the highest of its sentences'.
+        scores = iter(decide(self.detector, queries, lookup, math.inf, second).score.tolist())
         return {sort: [next(scores) for _ in prompts] for sort, prompts in case.asked.items()}
 
 

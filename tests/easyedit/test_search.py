@@ -7,6 +7,7 @@ import yaml
 
 from larimar_editor.data.edits import load_edits
 from larimar_editor.easyedit.baselines import search as searching
+from larimar_editor.easyedit.baselines.jobs import digest
 from larimar_editor.easyedit.baselines.search import (
     GRIDS,
     Tried,
@@ -79,7 +80,8 @@ def test_a_trial_is_a_job_of_its_own_and_is_not_run_again(tmp_path, monkeypatch)
             say("it failed")
             return False
         line = {"post": {"rewrite_acc": 1.0, "rephrase_acc": 0.5, "locality_acc": 0.0}, "seconds": 2.0}
-        job.records.write_text("".join(json.dumps(line) + "\n" for _ in job.cases))
+        with job.records.open("a") as stream:
+            stream.writelines(json.dumps({"digest": digest(case)} | line) + "\n" for case in job.pending())
         return True
 
     monkeypatch.setattr(searching, "run", run)
@@ -90,5 +92,8 @@ def test_a_trial_is_a_job_of_its_own_and_is_not_run_again(tmp_path, monkeypatch)
     assert (good.score, good.seconds, bad.score, said) == (0.5, 2.0, -1.0, ["it failed"])
     assert jobs[0].out != jobs[1].out and len(jobs[0].cases) == 3
     assert trial({"lr": 1e-3}) == good and jobs[2].out == jobs[0].out
-    assert trial_of("FT", file, load_edits(limit=9)[3:], tmp_path, None, print)({"lr": 1e-3}).score == 0.5
-    assert jobs[3].out != jobs[0].out, "other edits are another run"
+    assert len(jobs[0].records.read_text().splitlines()) == 3, "no edit is made twice"
+    assert trial_of("FT", file, load_edits(limit=5), tmp_path, "cpu", print)({"lr": 1e-3}).score == 0.5
+    assert len(jobs[0].records.read_text().splitlines()) == 5, "of more edits those that are new"
+    assert trial_of("FT", file, load_edits(limit=3), tmp_path, None, print)({"lr": 1e-3}).score == 0.5
+    assert jobs[-1].out != jobs[0].out, "another device is another run"

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from torch.nn import functional as F
 from transformers import AutoModel, BertConfig
 
-from larimar_editor.scope.decision import SecondStage, Written, decide
+from larimar_editor.scope.decision import CLOSENESS, SecondStage, Written, decide
 from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
 from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.low_rank import changed_copy, changes, mixed
@@ -194,6 +194,24 @@ def test_the_second_stage_decides_among_the_nearest():
     assert found.nearest.tolist() == [1] and found.in_scope.tolist() == [True]
     assert found.score.item() == pytest.approx(0.9)
     assert list(map(len, look.asked)) == [1, 2], "all sentences of a query share its candidates"
+
+
+@pytest.mark.parametrize(("beta", "chosen"), [(0.9, 0), (0.95, 0), (0.999, 1)])
+def test_of_several_facts_in_scope_the_nearer_is_taken_unless_another_is_much_likelier(beta, chosen):
+    written = ["alpha born in", "beta born in"]
+    nearer, farther = Letters.similarity(Letters.embed(["in born alpha"]), Letters.embed(written))[0].tolist()
+    worth = CLOSENESS * (nearer - farther)
+    assert 1 < worth < 4, "which is what the cases are made for"
+    found = decided(["in born alpha"], written, Told(alpha=0.9, beta=beta), candidates=2)
+    assert found.nearest.tolist() == [chosen]
+    assert found.score.item() == pytest.approx((0.9, beta)[chosen])
+
+
+def test_what_is_out_of_scope_is_not_taken_for_being_nearer():
+    found = decided(["in born alpha"], ["alpha born in", "beta born in"], Told(alpha=0.49, beta=0.51))
+    assert found.nearest.tolist() == [1] and found.in_scope.tolist() == [True]
+    found = decided(["in born alpha"], ["alpha born in", "beta born in"], Told(alpha=0.4, beta=0.45))
+    assert found.in_scope.tolist() == [False] and found.score.item() == pytest.approx(0.45)
 
 
 def test_of_a_nearest_that_is_sure_the_rest_is_not_looked_at():
