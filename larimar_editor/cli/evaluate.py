@@ -7,7 +7,17 @@ from typing import Annotated, Optional
 
 import typer
 
-from larimar_editor.cli.options import CheckpointOption, DeviceOption, DtypeOption, SetOption, settings_of
+from larimar_editor.cli.options import (
+    AskedOption,
+    CheckpointOption,
+    CounterFactOption,
+    DeviceOption,
+    DtypeOption,
+    PlainTextOption,
+    SetOption,
+    ZsreOption,
+    settings_of,
+)
 from larimar_editor.evaluation.tables import NAMES
 
 
@@ -21,28 +31,16 @@ def evaluate(
     out: Annotated[
         Path, typer.Option(help="Folder; each evaluation has one of its name in it. Scored cases are kept.")
     ] = Path("results/eval"),
-    counterfact: Annotated[
-        Optional[Path], typer.Option(help="CounterFact. By default the project's own edits.")
-    ] = None,
-    zsre: Annotated[Optional[Path], typer.Option(help="ZsRE. By default the project's own edits.")] = None,
-    text: Annotated[
-        Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")
-    ] = None,
+    counterfact: CounterFactOption = None,
+    zsre: ZsreOption = None,
+    text: PlainTextOption = None,
     facts: Annotated[
         Optional[Path],
         typer.Option(
             help="Facts for longcontext, one a line, a tab before the answer. By default those that ship."
         ),
     ] = None,
-    asked: Annotated[
-        Optional[list[Path]],
-        typer.Option(
-            "--data",
-            "--asked",
-            help="Further data of the tables scope and knowedit: KnowEdit, SimpleQuestions or edits; may be "
-            "given again.",
-        ),
-    ] = None,
+    asked: AskedOption = None,
     limit: Annotated[Optional[int], typer.Option(help="Use the first cases only.", min=1)] = None,
     baselines: Annotated[
         int,

@@ -14,15 +14,19 @@ from larimar_editor.pretrained.embedded import DECODER
 
 __all__ = [
     "DECODER",
+    "AskedOption",
     "CheckpointOption",
+    "CounterFactOption",
     "DecoderOption",
     "DeviceOption",
     "DtypeOption",
     "HparamsOption",
     "MethodDeviceOption",
     "ModelOption",
+    "PlainTextOption",
     "SetOption",
     "TextOption",
+    "ZsreOption",
     "settings_of",
 ]
 
@@ -39,6 +43,22 @@ CheckpointOption = Annotated[
 ]
 TextOption = Annotated[
     Optional[Path], typer.Option(help="UTF-8 text, one sentence a line. By default the sentences that ship.")
+]
+CounterFactOption = Annotated[
+    Optional[Path], typer.Option(help="CounterFact. By default the project's own edits.")
+]
+ZsreOption = Annotated[Optional[Path], typer.Option(help="ZsRE. By default the project's own edits.")]
+PlainTextOption = Annotated[
+    Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")
+]
+AskedOption = Annotated[
+    Optional[list[Path]],
+    typer.Option(
+        "--data",
+        "--asked",
+        help="Further data of the tables scope and knowedit: KnowEdit, SimpleQuestions or edits; may be "
+        "given again.",
+    ),
 ]
 HparamsOption = Annotated[
     Optional[Path], typer.Option(help="Folder with METHOD/MODEL.yaml; by default the files that ship.")

@@ -8,21 +8,20 @@ from typing import Annotated, Optional
 
 import typer
 
-from larimar_editor.cli.options import DeviceOption
+from larimar_editor.cli.options import (
+    AskedOption,
+    CounterFactOption,
+    DeviceOption,
+    PlainTextOption,
+    ZsreOption,
+)
 
 
 def results(
-    counterfact: Annotated[
-        Optional[Path], typer.Option(help="CounterFact. By default the project's own edits.")
-    ] = None,
-    zsre: Annotated[Optional[Path], typer.Option(help="ZsRE. By default the project's own edits.")] = None,
-    text: Annotated[
-        Optional[Path], typer.Option(help="Plain text for perplexity. By default the sentences that ship.")
-    ] = None,
-    asked: Annotated[
-        Optional[list[Path]],
-        typer.Option("--data", help="Further data of the tables scope and knowedit; may be given again."),
-    ] = None,
+    counterfact: CounterFactOption = None,
+    zsre: ZsreOption = None,
+    text: PlainTextOption = None,
+    asked: AskedOption = None,
     only: Annotated[
         Optional[str], typer.Option(help="Tables to make, as in compare,scope; by default all of the plan.")
     ] = None,
@@ -42,7 +41,7 @@ def results(
     """Make the tables of the documentation, and write its pages from them. A run that was stopped goes on;
     tables that were made with another checkpoint or other data are made again.
 
-    The page of results is OUT with .md behind it, after what stands in `introduction.md` in OUT.
+    The page of results is OUT with .md behind it; it opens with what stands in `introduction.md` in OUT.
     """
     from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
     from larimar_editor.evaluation.harness.baselines import NoBaselines
@@ -77,9 +76,9 @@ def results(
             typer.echo(f"{table.name}: what was there was made with other settings, and is made again")
         find(table.name).run(own, out / table.name)
     published = Published(out, planned)
-    introduction = out / "introduction.md"
-    page = out.with_suffix(".md")
-    page.write_text(published.page(introduction.read_text(encoding="utf-8")), encoding="utf-8")
+    introduction, page = out / "introduction.md", out.with_suffix(".md")
+    opening = introduction.read_text(encoding="utf-8") if introduction.exists() else "# Results"
+    page.write_text(published.page(opening), encoding="utf-8")
     typer.echo(f"written: {page}")
     for path in pages or ():
         path.write_text(published.fill(path.read_text(encoding="utf-8")), encoding="utf-8")
