@@ -74,10 +74,14 @@ def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
+def shown(number: float) -> str:
+    """A number as tables have it."""
+    return f"{number:.1f}" if abs(number) >= 10 else f"{number:.3f}"
+
+
 def _estimate(estimate: Mapping | None) -> str:
     if estimate is None:
         return NOTHING
-    numbers = (estimate[key] for key in ("value", "low", "high"))
-    value, low, high = (f"{number:.1f}" if abs(number) >= 10 else f"{number:.3f}" for number in numbers)
+    value, low, high = (shown(estimate[key]) for key in ("value", "low", "high"))
     p = f"; p = {estimate['p']:.2g}" if "p" in estimate else ""
     return f"{value} ({low} to {high}; n = {estimate['count']}{p})"

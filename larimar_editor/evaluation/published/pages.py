@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from larimar_editor.evaluation.harness.report import NOTHING, markdown
+from larimar_editor.evaluation.harness.report import NOTHING, markdown, shown
 from larimar_editor.evaluation.published.plan import Measure, Plan, Planned
 from larimar_editor.evaluation.tables import find
 
@@ -147,10 +147,7 @@ def _row_name(rows: Mapping[str, Mapping], pattern: str, method: str) -> str | N
 
 
 def _value(estimate: Mapping | None) -> str:
-    if estimate is None:
-        return NOTHING
-    value = estimate["value"]
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+    return NOTHING if estimate is None else shown(estimate["value"])
 
 
 def _mark(apart: Mapping | None, better: str) -> str:
