@@ -80,7 +80,8 @@ def test_records_name_their_source_and_are_the_same_again():
         "relations",
         "by hand",
     }
-    assert all(1 <= len(record["other_prompt"]) <= 8 for record in made), "those typed by hand have up to 8"
+    most = {"by hand": 8}  # who types has more to ask than a rule
+    assert all(1 <= len(record["other_prompt"]) <= most.get(record["source"], 5) for record in made)
 
 
 def test_knowedits_own_names_and_parts_are_used(tmp_path):
