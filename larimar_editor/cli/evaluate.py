@@ -16,6 +16,7 @@ from larimar_editor.cli.options import (
     PlainTextOption,
     SetOption,
     ZsreOption,
+    methods_device,
     settings_of,
 )
 from larimar_editor.evaluation.tables import NAMES
@@ -67,7 +68,6 @@ def evaluate(
     from larimar_editor.evaluation.tables import find
     from larimar_editor.hparams import find_hparams
 
-    methods_device = device.removeprefix("cuda:").replace("cuda", "0")
     context = Context(
         find_hparams(hparams),
         counterfact,
@@ -82,7 +82,7 @@ def evaluate(
         seed,
         settings_of(set_),
         checkpoint,
-        EasyEditBaselines(device=methods_device, log=typer.echo) if baselines else NoBaselines(),
+        EasyEditBaselines(device=methods_device(device), log=typer.echo) if baselines else NoBaselines(),
         tuple(asked or ()),
     )
     summaries, tables = [], []

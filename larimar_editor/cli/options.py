@@ -27,6 +27,7 @@ __all__ = [
     "SetOption",
     "TextOption",
     "ZsreOption",
+    "methods_device",
     "settings_of",
 ]
 
@@ -72,6 +73,7 @@ SetOption = Annotated[
     typer.Option("--set", help="name=value in place of the file's or the checkpoint's; may be given again."),
 ]
 
+
 DetectorOption = Annotated[
     str,
     typer.Option(
@@ -91,3 +93,8 @@ def settings_of(pairs: Sequence[str] | None, option: str = "--set") -> dict[str,
     if bad := [name for name, equals, _ in parted if not equals]:
         raise typer.BadParameter(f"{option} takes name=value, got {bad[0]!r}")
     return {name: yaml.safe_load(value) for name, _, value in parted}
+
+
+def methods_device(device: str) -> str:
+    """A device as EasyEdit's methods take it: cpu or a CUDA index."""
+    return device.removeprefix("cuda:").replace("cuda", "0")

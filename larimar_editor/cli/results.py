@@ -14,6 +14,7 @@ from larimar_editor.cli.options import (
     DeviceOption,
     PlainTextOption,
     ZsreOption,
+    methods_device,
 )
 
 
@@ -56,7 +57,7 @@ def results(
     chosen = None if only is None else {name.strip() for name in only.split(",")}
     if chosen and (unknown := chosen - {each.name for each in planned.tables}):
         raise typer.BadParameter(f"not planned: {', '.join(sorted(unknown))}", param_hint="--only")
-    methods = EasyEditBaselines(device=device.removeprefix("cuda:").replace("cuda", "0"), log=typer.echo)
+    methods = EasyEditBaselines(device=methods_device(device), log=typer.echo)
     context = Context(
         find_hparams("LARIMAR/smollm2-135m"),
         counterfact,

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -114,12 +115,17 @@ class Job:
     def results(self) -> list[dict]:
         """The records of this job's finished cases, in their order."""
         done = self.finished()
-        return [done[key] for key in map(digest, self.cases) if key in done]
+        return [done[key] for key in self._keys if key in done]
 
     def pending(self) -> list[Mapping]:
         """Cases that have no record yet, each once."""
         done = self.finished()
-        return list({key: case for case in self.cases if (key := digest(case)) not in done}.values())
+        return list({key: case for key, case in zip(self._keys, self.cases) if key not in done}.values())
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        """Of the cases; once, as a job that runs is asked for its results twice a second."""
+        return [digest(case) for case in self.cases]
 
     def drop_torn_record(self) -> None:
         """Cut off what an interrupted run left of its last record, so that the next one starts on a line of

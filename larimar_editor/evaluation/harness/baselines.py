@@ -85,13 +85,13 @@ def single_edit_conditions(
             score(method),
             0,
             {"method": method},
-            beside_larimar(method, methods),
+            _beside(method, methods),
         )
         for method in methods
     ]
 
 
-def beside_larimar(method: str, methods: Sequence[str]) -> str | None:
+def _beside(method: str, methods: Sequence[str]) -> str | None:
     """What a method's single edits are compared with: Larimar's, made through the same framework."""
     return LARIMAR if method != LARIMAR and LARIMAR in methods else None
 

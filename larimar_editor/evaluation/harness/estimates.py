@@ -48,11 +48,15 @@ def mean(values: Iterable[float | None], scale: float = 1.0) -> Estimate | None:
     if np.ptp(array) == 0:
         low, high = wilson(value, len(array)) if value in (0, 1) else (value, value)
     else:
-        drawn = bootstrap(
-            (array,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
-        )
-        low, high = drawn.confidence_interval
+        low, high = bootstrapped(array)
     return Estimate(scale * value, len(array), scale * float(low), scale * float(high))
+
+
+def bootstrapped(array: np.ndarray) -> tuple[float, float]:
+    """Percentile bootstrap of a mean, 95% (2,000 resamples, seed 0), of values that are not all the same."""
+    drawn = bootstrap((array,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0))
+    low, high = drawn.confidence_interval
+    return float(low), float(high)
 
 
 def resampled(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import bootstrap, permutation_test
+from scipy.stats import permutation_test
 
-from larimar_editor.evaluation.harness.estimates import Estimate, wilson
+from larimar_editor.evaluation.harness.estimates import Estimate, bootstrapped, wilson
 
 if TYPE_CHECKING:
     from larimar_editor.evaluation.harness.evaluation import Column
@@ -25,10 +25,6 @@ class Difference(Estimate):
     """
 
     p: float
-
-    def to_dict(self) -> dict:
-        """As plain numbers, which JSON can hold."""
-        return asdict(self)
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0) -> Difference | None:
@@ -50,11 +46,8 @@ def difference(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.
     if np.ptp(apart) == 0:
         low, high = _without_spread(value, len(apart))
     else:
-        drawn = bootstrap(
-            (apart,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
-        )
-        low, high = drawn.confidence_interval
-    return Difference(scale * value, len(apart), scale * float(low), scale * float(high), _p(apart))
+        low, high = bootstrapped(apart)
+    return Difference(scale * value, len(apart), scale * low, scale * high, _p(apart))
 
 
 def paired(column: Column, ours: Mapping[str, Mapping], theirs: Mapping[str, Mapping]) -> Difference | None:

@@ -67,11 +67,14 @@ def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
         "paper's own.\n"
     ]
     for summary, table in zip(summaries, tables, strict=True):
-        left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items())
-        parts.append(
-            f"## {summary['evaluation']}: {summary['title']}\n\n{table}\n{summary['note']}{left_out}\n"
-        )
+        parts.append(f"## {summary['evaluation']}: {summary['title']}\n\n{table}\n{note(summary)}\n")
     return "\n".join(parts)
+
+
+def note(summary: Mapping) -> str:
+    """What is said below a table: how it differs from the paper's, and what was left out and why."""
+    left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items())
+    return f"{summary['note']}{left_out}"
 
 
 def shown(number: float) -> str:

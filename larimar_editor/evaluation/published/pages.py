@@ -21,13 +21,12 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from larimar_editor.evaluation.harness.report import NOTHING, markdown, shown
+from larimar_editor.evaluation.harness.report import NOTHING, markdown, note, shown
 from larimar_editor.evaluation.published.plan import Measure, Plan, Planned
 from larimar_editor.evaluation.tables import find
 
 _BLOCK = re.compile(r"(<!-- results: (\{.*?\}) -->\n).*?(<!-- end of results -->)", re.DOTALL)
-METHODS = ("ROME", "MEMIT", "AlphaEdit", "GRACE", "WISE", "UltraEdit", "FT")
-_SPELLED = {"UltraEdit": "ULTRAEDIT"}  # by EasyEdit
+METHODS = ("ROME", "MEMIT", "AlphaEdit", "GRACE", "WISE", "ULTRAEDIT", "FT")  # as EasyEdit spells them
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ class Published:
             yield planned.reading
         yield f"```\n{command(planned, summary['settings'])}\n```"
         yield (folder / "table.md").read_text(encoding="utf-8")
-        left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items())
-        yield f"{summary['note']}{left_out} {_made_with(summary['settings'])}"
+        yield f"{note(summary)} {_made_with(summary['settings'])}"
         if summary["paired"]:
             yield f"On the same cases, differences:\n\n{(folder / 'paired.md').read_text(encoding='utf-8')}"
         if (folder / "figure.png").exists():
@@ -98,7 +96,7 @@ class Published:
         ours = rows.get(measure.ours)
         cells = [_value(ours and ours[measure.column])]
         for method in METHODS:
-            name = _row_name(rows, measure.theirs, _SPELLED.get(method, method))
+            name = _row_name(rows, measure.theirs, method)
             known = rows[name][measure.column] if name else None
             apart = differences.get(f"{measure.ours} - {name}", {}).get(measure.column)
             cells.append(_value(known) + _mark(apart, measure.better))
