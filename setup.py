@@ -74,6 +74,7 @@ setup(
         "test": [
             "pytest",
             "pytest-cov",
+            "pytest-xdist",
             "hypothesis",
             "import-linter",
             "psutil",
