@@ -9,8 +9,8 @@ from larimar_editor.bench.clock import seconds_of, summary, timed
 from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.state.facts import facts_from
 from larimar_editor.state.operations import Write
-from larimar_editor.utils.text import prompt_and_target
 
 
 def requests(count: int, seed: int = 0) -> list[dict]:
@@ -56,10 +56,11 @@ def one_by_one(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
 
 
 def _encode(model: LarimarForCausalLM, fact: Mapping) -> None:
-    """The network passes of an edit: the fact's latent, and the prompt's key, which is its scope embedding
+    """The network passes of an edit: the fact's latents, and the prompt's key, which is its scope embedding
     too.
     """
-    model.latent_encoder.encode([prompt_and_target(fact["prompt"], fact["target_new"])])
+    slots = model.to_encode(facts_from([fact])).slots
+    model.latent_encoder.encode(list(slots), list(slots.values()))
     model.memory_keys([fact["prompt"]])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from larimar_editor.memory.memory import Memory, add_noise
 from larimar_editor.memory.rest import Rest
 from larimar_editor.memory.slots import SlotLayout
 from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.line_start import LineStart, as_asked, with_both_beginnings
 from larimar_editor.model.origin import origin
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
@@ -35,6 +37,21 @@ from larimar_editor.state.register import StateRegister
 from larimar_editor.state.saved import load_state, save_state
 from larimar_editor.utils.locks import Lock
 from larimar_editor.utils.text import kept_answer, sentences
+
+
+@dataclass(frozen=True)
+class ToEncode:
+    """Texts for the encoder, to write facts.
+
+    Attributes:
+        texts: one of each fact.
+        starts: where a fact has a second text, for its answer at the start of a line.
+        slots: of all texts, how many each is to have.
+    """
+
+    texts: list[str]
+    starts: Sequence[LineStart | None]
+    slots: dict[str, int]
 
 
 class EpisodicMemory:
@@ -94,11 +111,17 @@ class EpisodicMemory:
             return [known for fact in facts if (known := state.store.find(fact)) is not None]
 
     def _encoded(self, facts: Sequence[Fact]) -> Write:
-        prompts, kept = [_asked_by(fact) for fact in facts], self._kept(facts)
-        texts, slots = [text for text, _ in kept], dict(sorted(kept, key=lambda pair: pair[1]))
+        prompts, read = [_asked_by(fact) for fact in facts], self.to_encode(facts)
+        lines, layout = (
+            [start.text for start in read.starts if start is not None],
+            self.queries.encoder.layout,
+        )
         latents_of_prompts = self.config.key_encoding == "latent" or self.config.scope == "internal"
-        with self.queries.one_pass(texts + prompts if latents_of_prompts else texts, slots):
-            values = add_noise(self.queries.values(texts), self.config.observation_noise)
+        with self.queries.one_pass([*read.slots, *prompts * latents_of_prompts], read.slots):
+            values = self.queries.values(read.texts)
+            if lines and layout is not None:
+                values = with_both_beginnings(layout, values, read.starts, self.queries.values(lines))
+            values = add_noise(values, self.config.observation_noise)
             keys, detector = self.memory_keys(prompts), self.detectors.current
             if detector is None:
                 scope = torch.zeros(len(prompts), 0, device=self.queries.device)
@@ -110,14 +133,27 @@ class EpisodicMemory:
                 )
             return Write(tuple(facts), values, keys, scope, time.time())
 
-    def _kept(self, facts: Sequence[Fact]) -> list[tuple[str, int]]:
-        """The text that is encoded of each fact, and how many slots it is to have."""
+    def to_encode(self, facts: Sequence[Fact]) -> ToEncode:
+        """What the encoder is given to write facts."""
         layout = self.queries.encoder.layout
         most = min(self.config.answer_tokens, self.config.encoder_max_length - 1)
         if layout is None or not most:
-            return [(fact.text, self.config.memory_slots) for fact in facts]
+            texts = [fact.text for fact in facts]
+            return ToEncode(texts, [None] * len(facts), dict.fromkeys(texts, self.config.memory_slots))
         kept = [kept_answer(self.tokenizer, fact.prompt, fact.target_new, most) for fact in facts]
-        return [(text, layout.needed(tokens)) for text, tokens in kept]
+        starts = self._line_starts(facts) if self.config.spellings == "both" else [None] * len(facts)
+        counted = [*kept, *((start.text, start.tokens_of_line) for start in starts if start is not None)]
+        slots = {text: layout.needed(tokens) for text, tokens in sorted(counted, key=lambda pair: pair[1])}
+        return ToEncode([text for text, _ in kept], starts, slots)
+
+    def _line_starts(self, facts: Sequence[Fact]) -> list[LineStart | None]:
+        """Of facts whose answers begin with other tokens at the start of a line. Both are kept where a
+        readout is one fact's and it is known whose: not in a fixed memory, not without a detector.
+        """
+        if self.queries.encoder.layout is None or not self.config.has_pages or self.config.scope == "none":
+            return [None] * len(facts)
+        most = min(self.config.answer_tokens, self.config.encoder_max_length - 1)
+        return [LineStart.of(self.tokenizer, fact.prompt, fact.target_new, most) for fact in facts]
 
     def forget(self, *facts: Fact | str | int) -> None:
         """Forget facts, named by prompt, by id or by themselves (alpha = -1).
@@ -187,9 +223,13 @@ class EpisodicMemory:
         with self._lock:
             return encode(prompts).to(self.queries.device)
 
-    def read(self, prompts: Sequence[str]) -> Reading:
+    def read(self, prompts: Sequence[str], at_line_start: Sequence[bool] | None = None) -> Reading:
         """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read). A
         blank one asks nothing, and is out of scope.
+
+        Args:
+            prompts: texts.
+            at_line_start: whether the answer to each opens a line; None: it goes on behind a space.
         """
         with self._lock:
             unique = [prompt for prompt in dict.fromkeys(prompts) if prompt.strip()]
@@ -201,13 +241,24 @@ class EpisodicMemory:
         place = {prompt: i for i, prompt in enumerate(unique)}
         index = [place.get(prompt, len(unique)) for prompt in prompts]
         inside = in_scope[index]
-        answers = [said[i] for i in index if i in said]
+        facts = [said[i] for i in index if i in said]
         row = (in_scope.cumsum(0) - 1)[index][inside]
-        return Reading(inside, latents[row.to(latents.device)], tuple(answers))
+        latents = latents[row.to(latents.device)]
+        if facts:
+            lines = [False] * len(prompts) if at_line_start is None else list(at_line_start)
+            lines = [line for line, among in zip(lines, inside.tolist(), strict=True) if among]
+            latents = self._as_asked(latents, facts, lines)
+        return Reading(inside, latents, tuple(fact.target_new.strip() for fact in facts))
 
-    def _readouts(self, prompts: list[str]) -> tuple[Tensor, Tensor, dict[int, str]]:
+    def _as_asked(self, latents: Tensor, facts: Sequence[Fact], at_line_start: Sequence[bool]) -> Tensor:
+        layout = self.queries.encoder.layout
+        if layout is None:
+            return latents
+        return as_asked(layout, latents, self._line_starts(facts), at_line_start)
+
+    def _readouts(self, prompts: list[str]) -> tuple[Tensor, Tensor, dict[int, Fact]]:
         """Which prompts are in scope, bool ``(N,)`` on the CPU, the readouts of those that are, and, by their
-        places, the answers of the facts that were decided for.
+        places, the facts that were decided for.
         """
         state, detector = self.edited_state, self.detectors.current
         if detector is None:
@@ -227,11 +278,9 @@ class EpisodicMemory:
                     {},
                 )
             rows = decision.nearest[chosen].tolist()
-            answers = {
-                place: fact.target_new.strip() for place, fact in zip(chosen, state.store.entries.facts(rows))
-            }
+            facts = dict(zip(chosen, state.store.entries.facts(rows)))
             read = state.read(rows, self._keys(decision, chosen), self.config.sigma_w)
-            return decision.in_scope, self._normed(read), answers
+            return decision.in_scope, self._normed(read), facts
 
     def _keys(self, decision: ScopeDecision, chosen: list[int]) -> Tensor | None:
         """What addresses the memory for the queries of these places: keys ``(n, key size)``; None where a

@@ -33,7 +33,7 @@ from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import KeyValueProjection, build_encoder
 from larimar_editor.model.episodic import EpisodicMemory
 from larimar_editor.model.key_values import DecoderStates, check_signature
-from larimar_editor.model.prompts import prompts_of, questions_in
+from larimar_editor.model.prompts import at_line_start, prompts_of, questions_in
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
@@ -45,13 +45,13 @@ from larimar_editor.utils.locks import decoder_lock
 
 @dataclass
 class _Generation:
-    """What a generation has read so far, by prompts: it is of one edited state, and of one sample of reading
-    weights.
+    """What a generation has read so far, by prompts and whether they end a line: it is of one edited state,
+    and of one sample of reading weights.
     """
 
     model: LarimarForCausalLM
     empty: bool
-    readings: dict[tuple[str, ...], Reading] = field(default_factory=dict)
+    readings: dict[tuple[tuple[str, ...], tuple[bool, ...]], Reading] = field(default_factory=dict)
 
 
 _GENERATION: ContextVar[_Generation | None] = ContextVar("larimar_generation", default=None)
@@ -274,16 +274,17 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         if self.is_empty() if generation is None else generation.empty:
             return Reading.nothing(count, self.config.latent_size)
         asked = tuple(prompts_of(self.tokenizer, *inputs, turns=self.chat_turns))
+        lines = tuple(at_line_start(self.tokenizer, *inputs))
         if generation is not None:
-            if asked not in generation.readings:
-                generation.readings[asked] = self.read(asked)
-            return generation.readings[asked]
+            if (asked, lines) not in generation.readings:
+                generation.readings[asked, lines] = self.read(asked, lines)
+            return generation.readings[asked, lines]
         state, detector = self.edited_state, self.detectors.current
-        question = self.config.live_settings(), asked
+        question = self.config.live_settings(), asked, lines
         last = self._last_reading
         known = last is not None and last[0] is state and last[1] is detector and last[2] == question
         if last is None or self.config.sigma_w or not known:
-            self._last_reading = last = (state, detector, question, self.read(asked))
+            self._last_reading = last = (state, detector, question, self.read(asked, lines))
         return last[3]
 
     def forward(

@@ -59,12 +59,49 @@ def prompts_of(
     Raises:
         ValueError: announced prompts for another number of rows, or neither ids nor an announcement.
     """
-    announced = _ANNOUNCED.get()
+    announced = _announced_for(input_ids)
     if announced is not None:
-        count = len(announced) if input_ids is None else input_ids.shape[0]
-        if count != len(announced):
-            raise ValueError(f"{len(announced)} prompts are announced for a batch of {count}")
         return questions_in(announced, turns)
+    # The text is needed on the host, by the tokenizers of encoder and detector.
+    rows = _prompt_ids(input_ids, attention_mask, prompt_lengths, labels)
+    bare = tokenizer.batch_decode(rows, skip_special_tokens=True)
+    if turns is None:
+        return bare
+    # What is no chat, or one in which nobody asks anything, is the query as it is.
+    return [turns.last_question(text) or whole for text, whole in zip(tokenizer.batch_decode(rows), bare)]
+
+
+def at_line_start(
+    tokenizer: PreTrainedTokenizerBase,
+    input_ids: Tensor | None,
+    attention_mask: Tensor | None = None,
+    prompt_lengths: Tensor | None = None,
+    labels: Tensor | None = None,
+) -> list[bool]:
+    """Whether what follows each prompt opens a line, as the assistant's turn of most chat templates does.
+
+    Args and raises: see `prompts_of`.
+    """
+    announced = _announced_for(input_ids)
+    if announced is not None:
+        return [text.endswith("\n") for text in announced]
+    rows = _prompt_ids(input_ids, attention_mask, prompt_lengths, labels)
+    return [text.endswith("\n") for text in tokenizer.batch_decode([row[-1:] for row in rows])]
+
+
+def _announced_for(input_ids: Tensor | None) -> tuple[str, ...] | None:
+    announced = _ANNOUNCED.get()
+    if announced is not None and input_ids is not None and len(announced) != input_ids.shape[0]:
+        raise ValueError(f"{len(announced)} prompts are announced for a batch of {input_ids.shape[0]}")
+    return announced
+
+
+def _prompt_ids(
+    input_ids: Tensor | None,
+    attention_mask: Tensor | None,
+    prompt_lengths: Tensor | None,
+    labels: Tensor | None,
+) -> list[list[int]]:
     if input_ids is None:
         raise ValueError("inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts")
     keep = torch.ones_like(input_ids, dtype=torch.bool)
@@ -77,10 +114,4 @@ def prompts_of(
         )
     elif labels is not None and bool((labels == -100).any(dim=1).all()):
         keep &= labels == -100
-    # The text is needed on the host, by the tokenizers of encoder and detector.
-    rows = [row[mask].tolist() for row, mask in zip(input_ids, keep)]
-    bare = tokenizer.batch_decode(rows, skip_special_tokens=True)
-    if turns is None:
-        return bare
-    # What is no chat, or one in which nobody asks anything, is the query as it is.
-    return [turns.last_question(text) or whole for text, whole in zip(tokenizer.batch_decode(rows), bare)]
+    return [row[mask].tolist() for row, mask in zip(input_ids, keep)]

@@ -65,6 +65,13 @@ class LarimarSettings:
         edit=True,
         live=True,
     )
+    spellings: Literal["both", "spaced"] = setting(
+        "both",
+        "both: slots for how an answer begins behind a space and at the start of a line, as in a chat, where "
+        "the tokens differ (decoder-states with pages only); spaced: behind a space only",
+        edit=True,
+        live=True,
+    )
     slot_position: int = setting(
         4,
         "position of the first memory slot; BOS is at 0 and the text follows the last slot. 0: no BOS is put "

@@ -57,7 +57,7 @@ case = dict(
 
 queries: list[str] = []
 read = model.read
-model.read = lambda prompts: queries.extend(prompts) or read(prompts)
+model.read = lambda prompts, *lines: queries.extend(prompts) or read(prompts, *lines)
 
 
 def target_scores(prompt: str, target: str):

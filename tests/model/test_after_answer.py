@@ -66,7 +66,7 @@ def test_beams_and_prompt_look_up_let_go_as_greedy_decoding_does(tiny, monkeypat
     inputs, reading, plain = read_with_answers(tiny, PROMPTS[:1], (1,))
     wanted = expected(tiny, inputs, reading, plain, (1,))
     assert new_tokens(tiny, inputs, reading=reading, prompt_lookup_num_tokens=3).equal(wanted)
-    monkeypatch.setattr(tiny, "read", lambda prompts: Reading.joined([reading] * len(prompts)))
+    monkeypatch.setattr(tiny, "read", lambda prompts, lines: Reading.joined([reading] * len(prompts)))
     beams = {"num_beams": 3, "max_new_tokens": 6, "min_new_tokens": 6}
     with_cache, without = (new_tokens(tiny, inputs, use_cache=on, **beams) for on in (True, False))
     assert with_cache.equal(without)
