@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,12 +22,20 @@ def environment(device: str = "cpu") -> dict:
     """
     cuda = device.startswith("cuda")
     return {
-        "hardware": torch.cuda.get_device_name(device) if cuda else f"{platform.machine()} CPU",
+        "hardware": torch.cuda.get_device_name(device) if cuda else _processor(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
+
+
+def _processor() -> str:
+    """Its model, where the system says it: seconds of two processors of one architecture are not the same."""
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text(encoding="utf-8").splitlines() if known.exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return " ".join(filter(None, (model, f"{platform.machine()} CPU")))
 
 
 def bfloat16_is_fast(device: str | torch.device) -> bool:
