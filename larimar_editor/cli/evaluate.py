@@ -49,6 +49,14 @@ def evaluate(
             help="Cases for EasyEdit's own methods, at most: some take a minute each; 0 runs none.", min=0
         ),
     ] = 4,
+    minutes: Annotated[
+        Optional[float],
+        typer.Option(
+            help="Of editing, for each of EasyEdit's own methods in lifelong, in place of --baselines: "
+            "asked when so many facts are written as Larimar is asked after, and at the end.",
+            min=0,
+        ),
+    ] = None,
     dtype: DtypeOption = "float32",
     device: DeviceOption = "cpu",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
@@ -84,6 +92,7 @@ def evaluate(
         checkpoint,
         EasyEditBaselines(device=methods_device(device), log=typer.echo) if baselines else NoBaselines(),
         tuple(asked or ()),
+        minutes,
     )
     summaries, tables = [], []
     for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:

@@ -72,7 +72,13 @@ def results(
         if write_only or (chosen is not None and table.name not in chosen):
             continue
         baselines = methods if table.baselines else NoBaselines()
-        own = replace(context, limit=table.limit, baseline_cases=table.baselines, baselines=baselines)
+        own = replace(
+            context,
+            limit=table.limit,
+            baseline_cases=table.baselines,
+            minutes=table.minutes,
+            baselines=baselines,
+        )
         if start_again(out / table.name, own):
             typer.echo(f"{table.name}: what was there was made with other settings, and is made again")
         find(table.name).run(own, out / table.name)

@@ -1,13 +1,16 @@
 """The plumbing of the comparison; the methods themselves run in `make compare`."""
 
 import json
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+import torch
 
 from larimar_editor.data.edits import load_edits
 from larimar_editor.easyedit.baselines.jobs import Job, digest
+from larimar_editor.easyedit.baselines.leftovers import returning_weights
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.tables import find
 from larimar_editor.hparams import find_hparams
@@ -64,6 +67,22 @@ def test_records_of_other_settings_are_not_taken(tmp_path):
     assert not Job.in_folder(tmp_path, runner, "ROME", file, [case], overrides={"v_lr": 0.1}).results()
     file.write_text("alg_name: ROME\nv_lr: 0.1\n")
     assert not Job.in_folder(tmp_path, runner, "ROME", file, [case]).results()
+
+
+def test_ultraedit_returns_the_weights_that_it_changed():
+    """It returns none itself, and EasyEdit then undoes no single edit."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    before = model[1].weight.detach().clone()
+
+    def edit(model, tok, requests, hparams, **options):
+        with torch.no_grad():
+            model[1].weight += 1
+        return model, {}
+
+    hparams = SimpleNamespace(inner_params=["1"])
+    edited, originals = returning_weights(edit)(model, None, [], hparams, copy=False)
+    assert edited is model and not torch.equal(model[1].weight, before)
+    assert originals.keys() == {"1.weight"} and torch.equal(originals["1.weight"], before)
 
 
 class Given:

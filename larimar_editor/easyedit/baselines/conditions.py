@@ -12,6 +12,7 @@ from larimar_editor.data.edits import Edit
 from larimar_editor.easyedit.baselines.jobs import Job, chosen_methods, hparams_file, run
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.lifetimes import Lifetime
 from larimar_editor.evaluation.harness.records import LeftOut
 from larimar_editor.evaluation.harness.trials import Trial
 
@@ -54,6 +55,11 @@ class EasyEditBaselines:
             record["stages"]
             for record in self._run(context, "many", method, [trial.to_dict() for trial in trials])
         ]
+
+    def lifetime(self, context: Context, method: str, lifetime: Lifetime) -> dict:
+        """Record of `larimar_editor.easyedit.baselines.lifetimes`."""
+        (record,) = self._run(context, "lifetimes", method, [lifetime.to_dict()])
+        return record
 
     def _run(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[dict]:
         file = hparams_file(_folder(context), method, context.hparams.stem)

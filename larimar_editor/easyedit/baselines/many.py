@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
 from larimar_editor.easyedit.baselines.jobs import Job
+from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits
 from larimar_editor.easyedit.baselines.probe import scores
-from larimar_editor.easyedit.baselines.worker import Stopwatch, given_job, open_editor, work
+from larimar_editor.easyedit.baselines.worker import Stopwatch, given_job, open_editor, text_that_stays, work
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.evaluation.harness.trials import Stage, Trial
@@ -27,28 +30,70 @@ def run_job(job: Job) -> None:
 def run_trial(editor, trial: Trial, release_2023: bool) -> list[dict]:
     """The stages' results; ``editor.model`` is as before afterwards."""
     unedited = [scores(editor.model, editor.tok, stage.scored) for stage in trial.stages]
-    undo, results, model = Undo(), [], editor.model
-    try:
+    results = []
+    with kept_edits(editor, release_2023) as held:
         for stage, before in zip(trial.stages, unedited):
-            apply_algo = Stopwatch(editor.apply_algo)
+            first = len(held.seconds)
             for block in stage.blocks:
-                # Some methods change the requests they are given. `keep_original_weight` is what returns them
-                # in 2023.
-                model, originals = apply_algo(
-                    editor.model,
-                    editor.tok,
-                    copy.deepcopy(list(block)),
-                    editor.hparams,
-                    copy=False,
-                    return_orig_weights=True,
-                    keep_original_weight=release_2023,
-                )
-                undo.add(originals)
+                held.edit(block)
             torch.manual_seed(trial.seed)
-            results.append(_questions(model, editor.tok, stage, before) | {"seconds": apply_algo.seconds})
-    finally:
-        undo(editor.model)
+            answered = _questions(held.model, editor.tok, stage, before)
+            results.append(answered | {"seconds": held.seconds[first:]})
     return results
+
+
+class KeptEdits:
+    """Edits of a method, each on top of those before.
+
+    Args:
+        editor: EasyEdit's.
+        release_2023: whether EasyEdit is the release of 2023.
+
+    Attributes:
+        model: as it is edited; some methods wrap it.
+        undo: takes them all back.
+    """
+
+    def __init__(self, editor, release_2023: bool):
+        self.model, self.undo = editor.model, Undo()
+        self._editor, self._release_2023 = editor, release_2023
+        self._apply = Stopwatch(editor.apply_algo)
+        self._method, self._texts = editor.hparams.alg_name, itertools.count()
+        if self._method == "WISE":
+            editor.hparams.sequential_edit = True  # else each edit begins with the layer as it was
+        forget_earlier_edits(self._method)
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of each call of the method."""
+        return self._apply.seconds
+
+    def edit(self, block: Sequence[Mapping]) -> None:
+        """Hand requests to the method, in one call."""
+        requests = copy.deepcopy(list(block))  # some methods change those they are given
+        for each in requests if self._method == "WISE" else ():
+            each["loc_prompt"] = text_that_stays(next(self._texts))
+        # `keep_original_weight` is what returns the weights in 2023.
+        self.model, originals = self._apply(
+            self._editor.model,
+            self._editor.tok,
+            requests,
+            self._editor.hparams,
+            copy=False,
+            return_orig_weights=True,
+            keep_original_weight=self._release_2023,
+        )
+        self.undo.add(originals)
+
+
+@contextlib.contextmanager
+def kept_edits(editor, release_2023: bool) -> Iterator[KeptEdits]:
+    """While it lasts, edits are kept; ``editor.model`` is as before afterwards."""
+    held = KeptEdits(editor, release_2023)
+    try:
+        yield held
+    finally:
+        held.undo(editor.model)
 
 
 def _questions(model, tokenizer, stage: Stage, before: Sequence) -> dict:

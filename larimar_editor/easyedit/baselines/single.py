@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from larimar_editor.data.edits import Edit
-from larimar_editor.data.texts import SENTENCES, read_sentences
 from larimar_editor.easyedit.baselines.jobs import Job
+from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits
 from larimar_editor.easyedit.baselines.probe import Probe
-from larimar_editor.easyedit.baselines.worker import Stopwatch, given_job, open_editor, work
+from larimar_editor.easyedit.baselines.worker import Stopwatch, given_job, open_editor, text_that_stays, work
 from larimar_editor.easyedit.finding import find_easyedit
 
 
@@ -28,15 +28,14 @@ def run_job(job: Job) -> None:
     """
     editor, release_2023 = open_editor(job), find_easyedit().release_2023
     probe = Probe(editor.tok)
-    sentences = read_sentences(SENTENCES) if job.method == "WISE" else []
-    # WISE wants a text per edit that is to stay as it is; neither the locality prompts that are asked nor
-    # anything else of the data.
-    unrelated = lambda edit: {"loc_prompts": [sentences[edit.case_id % len(sentences)]]} if sentences else {}
+    wise = job.method == "WISE"
+    unrelated = lambda edit: {"loc_prompts": [text_that_stays(edit.case_id)]} if wise else {}
     apply_algo = editor.apply_algo = Stopwatch(editor.apply_algo, lambda result: probe.after(result[0]))
 
     def score(case: Mapping) -> dict:
         edit = Edit.from_dict(case)
         probe.before(editor.model, edit)
+        forget_earlier_edits(job.method)
         metrics, *_ = editor.edit(**_arguments(edit, release_2023), **unrelated(edit))
         record = {"case_id": edit.case_id, "pre": _flat(metrics[0]["pre"]), "post": _flat(metrics[0]["post"])}
         return record | {"seconds": apply_algo.seconds.pop(), "single": probe.record()}

@@ -7,13 +7,16 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import easyeditor
 import torch
 import yaml
 
+from larimar_editor.data.texts import SENTENCES, read_sentences
 from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
+from larimar_editor.easyedit.baselines.leftovers import returning_weights
 from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.hparams import LarimarHyperParams
@@ -47,6 +50,8 @@ def open_editor(job: Job):
     editor = easyeditor.BaseEditor.from_hparams(values)
     if getattr(values, "mom2_adjustment", False) and job.method in _WITH_KEY_STATISTICS:
         compute_key_statistics(editor.model, editor.tok, values)
+    if job.method == "ULTRAEDIT":
+        editor.apply_algo = returning_weights(editor.apply_algo)
     return editor
 
 
@@ -70,6 +75,17 @@ def _known_values(job: Job):
         "easyeditor.util.hparams"
     ).HyperParams.construct_float_from_scientific_notation
     return cls(**convert(values))
+
+
+def text_that_stays(number: int) -> str:
+    """What WISE wants with each edit: a text that is to stay as it is; neither the locality prompts that are
+    asked nor anything else of the data.
+    """
+    sentences = _sentences()
+    return sentences[number % len(sentences)]
+
+
+_sentences = cache(lambda: read_sentences(SENTENCES))
 
 
 class Stopwatch:

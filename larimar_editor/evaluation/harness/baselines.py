@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from larimar_editor.data.edits import Edit
+from larimar_editor.evaluation.harness.lifetimes import Lifetime
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.trials import Trial, records_of, stage_of
 
@@ -43,6 +44,15 @@ class Baselines(Protocol):
         """
         ...
 
+    def lifetime(self, context: Context, method: str, lifetime: Lifetime) -> dict:
+        """Edits for as long as the time goes: ``reached``, a list of ``facts``, ``seconds``, ``perplexity``,
+        ``places`` and ``records``, and ``ended``; see `larimar_editor.evaluation.harness.lifetimes`.
+
+        Raises:
+            LeftOut: the method failed.
+        """
+        ...
+
 
 class NoBaselines:
     """Stands where no other method is to be run: tables then have Larimar's rows only."""
@@ -56,6 +66,10 @@ class NoBaselines:
         raise NotImplementedError(method)
 
     def trials(self, context: Context, method: str, trials: Sequence[Trial]) -> list[list[dict]]:
+        """Never called, as there is no method."""
+        raise NotImplementedError(method)
+
+    def lifetime(self, context: Context, method: str, lifetime: Lifetime) -> dict:
         """Never called, as there is no method."""
         raise NotImplementedError(method)
 

@@ -34,6 +34,8 @@ class Context:
             all.
         limit: cases at most.
         baseline_cases: cases at most for EasyEdit's methods, which take seconds each.
+        minutes: of editing for each of EasyEdit's methods, in place of ``baseline_cases``, where they edit
+            for as long as the time goes.
         dtype: of the decoder: auto, float32, bfloat16 or float16.
         device: cpu, cuda or cuda:N.
         seed: of everything random.
@@ -58,6 +60,7 @@ class Context:
     checkpoint: str | None = None
     baselines: Baselines = field(default_factory=NoBaselines)
     asked: tuple[Path, ...] = ()
+    minutes: float | None = None
     _models: dict[str, LarimarForCausalLM] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -117,6 +120,7 @@ class Context:
             "asked": [_source(path) for path in self.asked],
             "limit": self.limit,
             "baseline_cases": self.baseline_cases,
+            "minutes": self.minutes,
             "dtype": self.dtype,
             "device": self.device,
             "seed": self.seed,
@@ -134,9 +138,8 @@ class Context:
 
     def lasting(self) -> dict:
         """`describe` less how many cases: records of one run serve another where all this is the same."""
-        return {
-            key: value for key, value in self.describe().items() if key not in ("limit", "baseline_cases")
-        }
+        how_many = ("limit", "baseline_cases", "minutes")
+        return {key: value for key, value in self.describe().items() if key not in how_many}
 
 
 def _source(path: Path | None) -> str:

@@ -20,12 +20,14 @@ class Planned:
         name: of the evaluation.
         limit: cases at most; None takes all.
         baselines: cases at most for EasyEdit's methods; 0 runs none.
+        minutes: of editing for each of them, where they edit for as long as the time goes.
         reading: what a reader should know of it.
     """
 
     name: str
     limit: int | None = None
     baselines: int = 0
+    minutes: float | None = None
     reading: str = ""
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 
 from tqdm.auto import tqdm
 
@@ -17,20 +15,34 @@ from larimar_editor.data.edits import Edit
 from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.facts import AskedFacts
 from larimar_editor.data.questions.kinds import SUBJECT
-from larimar_editor.evaluation.harness.baselines import retained_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
-from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt
+from larimar_editor.evaluation.harness.lifetimes import (
+    AS_BEFORE,
+    ASKED,
+    TIMED,
+    Lifetime,
+    drawn,
+    of_the_last,
+    perplexity_ratio,
+    questions_of,
+    records_of,
+    texts_of,
+)
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
-from larimar_editor.evaluation.harness.records import Condition, read_records, whole_lines
-from larimar_editor.evaluation.harness.scores import target_scores
+from larimar_editor.evaluation.harness.records import (
+    Condition,
+    LeftOut,
+    cases_of,
+    read_records,
+    whole_lines,
+)
+from larimar_editor.evaluation.harness.scores import TargetScore, target_scores
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
 
 COUNTS = (100, 1000, 10_000, 100_000)
-ASKED = 300  # facts that are asked for after the last, spread evenly over all
-METHODS = ("GRACE", "WISE", "MEMIT", "ROME")
-_TIMED = 100  # last edits whose median is told
+METHODS = ("GRACE", "ULTRAEDIT", "MEMIT", "AlphaEdit", "WISE", "ROME")
 _BATCH = 16
 _BLOCK = 256  # facts that are written together, where their time is not told
 
@@ -44,7 +56,8 @@ def stream_of(context: Context) -> Iterator[Edit]:
     for edit in (*context.counterfact_edits, *context.zsre_edits):
         if edit.target_new.strip() and edit.prompt.strip() not in seen:  # ZsRE has a few without a target
             seen.add(edit.prompt.strip())
-            yield edit
+            # Theirs is what follows from the new answer, not what is to stay.
+            yield replace(edit, portability_prompts=(), portability_ground_truth=())
     yield from _made_up(context.seed, seen)
 
 
@@ -113,16 +126,18 @@ class Life:
                 )
             self._write(model, count)
             records = _scores(model, asked)
+            perplexity = _perplexity(model, self.context.plain_text)
         finally:
             model.close_state(keep=False)
             model.edited_state = model.edited_state.cleared()
-        return [record | self._cost(count) for record in records]
+        cost = self._cost(count) | {"perplexity": perplexity}
+        return [record | cost for record in records]
 
     def _write(self, model: LarimarForCausalLM, count: int) -> None:
         first = len(model.edited_state.store)
         whole = "".join(line + "\n" for line in whole_lines(self._seconds))
         self._seconds.write_text(whole, encoding="utf-8")  # without what an interrupted run left of a line
-        alone = max(first, count - _TIMED)  # from here on one by one, as is timed
+        alone = max(first, count - TIMED)  # from here on one by one, as is timed
         starts = [*range(first, alone, _BLOCK), *range(alone, count)]
         with (
             self._seconds.open("a", encoding="utf-8", buffering=1) as log,
@@ -139,37 +154,36 @@ class Life:
 
     def _cost(self, count: int) -> dict[str, float]:
         spent = {each["fact"]: each["seconds"] for each in read_records(self._seconds)}
-        last = [spent[number] for number in range(max(1, count - _TIMED + 1), count + 1) if number in spent]
+        last = [spent[number] for number in range(max(1, count - TIMED + 1), count + 1) if number in spent]
         size = sum(path.stat().st_size for path in self._folder.glob("facts.db*"))
-        return {"bytes": size / count} | ({"seconds": median(last)} if last else {})
+        return {"bytes": size / count} | ({"seconds": of_the_last(last)} if last else {})
 
 
 def _scores(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
-    """Each fact as it was written, in other words, another question about its subject, and a neighbour."""
-    records: list[dict] = [{} for _ in edits]
-    pairs = {
-        "written": lambda edit: [(edit.prompt, edit.target_new)],
-        "reworded": lambda edit: [(prompt, edit.target_new) for prompt in edit.rephrase_prompts[:1]],
-        "other": lambda edit: list(zip(edit.portability_prompts[:1], edit.portability_ground_truth)),
-        "neighbour": lambda edit: list(zip(edit.locality_prompts[:1], edit.locality_ground_truth)),
-    }
-    for kind, of in pairs.items():
-        wanted = [(place, pair) for place, edit in enumerate(edits) for pair in of(edit)]
-        for start in tqdm(range(0, len(wanted), _BATCH), desc=kind, unit="pass", leave=False):
-            part = wanted[start : start + _BATCH]
-            scores = target_scores(model, [pair for _, pair in part])
-            if kind in ("other", "neighbour"):
-                base = target_scores(
-                    model,
-                    [pair for _, pair in part],
-                    Reading.nothing(len(part), model.config.latent_size),
-                )
-                values = [score.as_before(other) for score, other in zip(scores, base)]
-            else:
-                values = [score.accuracy for score in scores]
-            for (place, _), value in zip(part, values):
-                records[place][kind] = value
-    return records
+    """What `questions_of` these facts is answered."""
+    questions = questions_of(edits)
+    edited = _in_batches(model, [question.pair for question in questions], "asking")
+    pairs = [question.pair for question in questions if question.kind in AS_BEFORE]
+    base = _in_batches(model, pairs, "asking the base model", nothing=True)
+    return records_of(questions, edited, dict(zip(pairs, base, strict=True)))
+
+
+def _perplexity(model: LarimarForCausalLM, text: str) -> float:
+    texts = texts_of(text)
+    edited, base = (_in_batches(model, texts, "plain text", nothing) for nothing in (False, True))
+    return perplexity_ratio(edited, base)
+
+
+def _in_batches(
+    model: LarimarForCausalLM, pairs: Sequence[tuple[str, str]], what: str, nothing: bool = False
+) -> list[TargetScore]:
+    """Scores of pairs, with what is written or as if nothing were."""
+    result: list[TargetScore] = []
+    for start in tqdm(range(0, len(pairs), _BATCH), desc=what, unit="pass", leave=False):
+        part = pairs[start : start + _BATCH]
+        reading = Reading.nothing(len(part), model.config.latent_size) if nothing else None
+        result += target_scores(model, part, reading)
+    return result
 
 
 def _conditions(context: Context) -> list[Condition]:
@@ -179,34 +193,87 @@ def _conditions(context: Context) -> list[Condition]:
     # The files' own cases all count, however few of them are wanted in other tables.
     edits = list(itertools.islice(stream_of(context), counts[-1]))
     life = Life(context, edits)
-    few = last_of_each_prompt(edits)[: context.baseline_cases]
-    own = [_condition(context, life, count) for count in counts]
-    return own + retained_edit_conditions(context, few, METHODS, None)
+    own = [_condition(life, count) for count in counts]
+    few = edits if context.minutes is not None else edits[: context.baseline_cases]
+    lifetime = Lifetime(few, counts, context.minutes, texts_of(context.plain_text), context.seed)
+    methods = context.baselines.methods(context, METHODS)
+    return own + [condition for method in methods for condition in _of_method(context, method, lifetime)]
 
 
-def _condition(context: Context, life: Life, count: int) -> Condition:
-    places = random.Random(context.seed + count).sample(range(count), min(ASKED, count))
-    cases = {str(place): life.edits[place] for place in sorted(places)}
+def _condition(life: Life, count: int) -> Condition:
     return Condition(
-        f"Larimar, {count:,} facts", cases, lambda asked: life.ask(count, asked), 0, {"facts": count}
+        f"Larimar, {count:,} facts",
+        _drawn_cases(life.edits, count, life.context.seed),
+        lambda asked: life.ask(count, asked),
+        0,
+        {"method": "Larimar", "facts": count},
+    )
+
+
+def _drawn_cases(edits: Sequence[Edit], count: int, seed: int) -> dict[str, Edit]:
+    return {str(place): edits[place] for place in drawn(count, seed)}
+
+
+def _of_method(context: Context, method: str, lifetime: Lifetime) -> list[Condition]:
+    """One condition for each number of facts that the method comes to, which is known only when it has: it
+    edits here, if it has not before.
+    """
+
+    def left_out(reason: str) -> Condition:
+        def score(cases: Sequence[Edit]) -> list[dict]:
+            raise LeftOut(reason)
+
+        return Condition(method, cases_of(lifetime.edits[:1]), score, 0)
+
+    try:
+        life = context.baselines.lifetime(context, method, lifetime)
+    except LeftOut as reason:
+        return [left_out(str(reason))]
+    if not life["reached"]:
+        return [left_out(f"{method} is left out: its first edit failed, {life['ended']}")]
+    return [
+        _reached(method, lifetime, life["ended"], reached, reached is life["reached"][-1])
+        for reached in life["reached"]
+    ]
+
+
+def _reached(method: str, lifetime: Lifetime, ended: str, reached: Mapping, last: bool) -> Condition:
+    facts, cost = reached["facts"], {key: reached[key] for key in ("seconds", "perplexity")}
+    settings = {"method": method, "facts": facts, "minutes": lifetime.minutes}
+    return Condition(
+        f"{method}, {facts:,} facts",
+        _drawn_cases(lifetime.edits, facts, lifetime.seed),
+        lambda asked: [record | cost for record in reached["records"]],
+        0,
+        settings | ({"ended": ended} if last else {}),
+        f"Larimar, {facts:,} facts" if facts in lifetime.counts else None,
     )
 
 
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
-    own = [row for row in rows if row["seconds"]]
-    panels = []
     kinds = {"written": "as written", "reworded": "reworded", "neighbour": "neighbours, as before"}
-    lines = {
-        name: [(row["settings"]["facts"], row[key]) for row in own if row[key]] for key, name in kinds.items()
-    }
-    panels.append(Panel(lines, "facts", "share", log="x"))
-    seconds = [(row["settings"]["facts"], row["seconds"]) for row in own]
-    panels.append(Panel({"seconds of an edit": seconds}, "facts", "seconds", log="x"))
+    own = [row for row in rows if row["settings"]["method"] == "Larimar"]
+    methods = dict.fromkeys(row["settings"]["method"] for row in rows)
+    answered = {f"Larimar, {name}": _line(own, key) for key, name in kinds.items()}
+    seconds = {}
+    for method in methods:
+        of_method = [row for row in rows if row["settings"]["method"] == method]
+        seconds[method] = _line(of_method, "seconds")
+        if method != "Larimar":
+            answered[f"{method}, as written"] = _line(of_method, "written")
+    panels = [
+        Panel(answered, "facts", "share", log="x"),
+        Panel(seconds, "facts", "seconds of an edit", log="x"),
+    ]
     panels_plot(panels, path)
 
 
-def _either(key: str, of_methods: str = ""):
-    return lambda record: record.get(key, record.get(of_methods))
+def _line(rows: Sequence[Mapping], key: str) -> list[tuple[int, Mapping]]:
+    return [(row["settings"]["facts"], row[key]) for row in rows if row[key]]
+
+
+def _of(key: str):
+    return lambda record: record.get(key)
 
 
 EVALUATION = Evaluation(
@@ -214,17 +281,20 @@ EVALUATION = Evaluation(
     "Facts written, and all kept, asked after the last",
     _conditions,
     (
-        Column("written", "As written", _either("written", "rewrite")),
-        Column("reworded", "Reworded", _either("reworded", "rephrase")),
-        Column("other", "Other question, as before", _either("other")),
-        Column("neighbour", "Neighbour, as before", _either("neighbour", "locality")),
-        Column("seconds", "Seconds of an edit", _either("seconds")),
-        Column("bytes", "Bytes of a fact", _either("bytes")),
+        Column("written", "As written", _of("written")),
+        Column("reworded", "Reworded", _of("reworded")),
+        Column("other", "Other question, as before", _of("other")),
+        Column("neighbour", "Neighbour, as before", _of("neighbour")),
+        Column("perplexity", "Perplexity of plain text, the base model's being 1", _of("perplexity")),
+        Column("seconds", "Seconds of an edit", _of("seconds")),
+        Column("bytes", "Bytes of a fact", _of("bytes")),
     ),
     _plot,
     note=f"Share of the answer's tokens, of up to {ASKED} facts drawn evenly; CounterFact's and ZsRE's cases "
     "come first, then made-up ones of all kinds of questions, held out or not. As before: share of tokens "
     "that are the base model's. The last hundred before a count are "
     "written one by one, with the file on the disk, and their median is told; those before them in blocks. "
+    "EasyEdit's methods edit the same facts, each on top of those before, for --minutes (of editing) "
+    "or up to --baselines; at each count that they come to they are asked the same questions as Larimar. "
     "--limit is how many facts there are at most; 1,000 by default.",
 )

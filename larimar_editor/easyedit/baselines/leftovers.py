@@ -1,0 +1,40 @@
+"""What EasyEdit's methods leave of an edit that was taken back; the next one begins without it here."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+
+# A method that is handed requests: model, tokenizer, requests, hyperparameters, and more by name.
+Apply = Callable
+
+
+def returning_weights(apply_algo: Apply) -> Apply:
+    """UltraEdit with the weights that it changed, as they were.
+
+    It looks them up under the names of their modules, finds none and returns none: EasyEdit then puts nothing
+    back, and each single edit stands on all those before.
+    """
+
+    @functools.wraps(apply_algo)
+    def apply(model, tok, requests, hparams, **options):
+        names = {f"{name.removesuffix('.weight')}.weight" for name in hparams.inner_params}
+        before = {name: value.detach().clone() for name, value in model.named_parameters() if name in names}
+        edited, _ = apply_algo(model, tok, requests, hparams, **options)
+        return edited, before
+
+    return apply
+
+
+def forget_earlier_edits(method: str) -> None:
+    """Make the next edit one that stands on none.
+
+    AlphaEdit keeps the keys of all its edits, so as to spare them in the next ones, and UltraEdit the
+    statistics by which it scales them: also those of edits that were taken back.
+    """
+    if method == "AlphaEdit":
+        importlib.import_module("easyeditor.models.alphaedit.AlphaEdit_main").cache_c_new = False  # type: ignore[attr-defined]
+    elif method == "ULTRAEDIT":
+        algorithms = importlib.import_module("easyeditor.util.alg_dict").ALG_DICT
+        algorithms[method].__self__.is_init = False
