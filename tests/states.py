@@ -37,11 +37,11 @@ def draw(size: int, *numbers: int) -> torch.Tensor:
     return torch.stack([torch.randn(size, generator=seed) for seed in seeds])
 
 
-def write(*numbers: int, text: str = "") -> Write:
+def write(*numbers: int, text: str = "", kept_as: torch.dtype = torch.float32) -> Write:
     """The writing of facts, each with encodings of its own."""
     keys = draw(KEY, *numbers)
     facts = tuple(Fact(f"prompt {number} {text}", f"target {number}") for number in numbers)
-    return Write(facts, draw(LATENT, *numbers), keys, keys, written_at=float(sum(numbers)))
+    return Write(facts, draw(LATENT, *numbers), keys, keys, float(sum(numbers)), kept_as)
 
 
 def written(count: int = 4, like: EditedState | None = None, text: str = "") -> EditedState:

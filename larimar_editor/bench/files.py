@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import psutil
 import torch
@@ -22,7 +23,7 @@ from larimar_editor.utils.device import timed_call
 
 _IN_TURN = 10  # edits with a file, then as many without one
 _BLOCK = 4096
-_ASKED = 20
+_ASKED, _ROUNDS = 20, 5  # prompts and edits of a round, and rounds, in each of which every file has its turn
 
 
 def durable(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
@@ -43,38 +44,53 @@ def durable(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
 
 
 def grown(model: LarimarForCausalLM, facts: Sequence[Mapping], counts: Sequence[int]) -> list[dict]:
-    """Files of so many facts of random numbers besides ``facts``: seconds until one is open and a first
-    prompt is answered, of a prompt after that and of an edit; bytes of a fact in the file, and in memory.
+    """Files of so many facts of random numbers besides ``facts``, in turn: seconds until one is open and a
+    first prompt is answered, of a prompt after that, of an edit and of its undoing; bytes of a fact in the
+    file, and in memory.
     """
-    result = []
-    for count in counts:
-        with tempfile.TemporaryDirectory() as folder, preserved(model):
-            model.edited_state = model.edited_state.cleared()
-            path = Path(folder) / "facts.db"
-            model.open_state(path)
-            model.write(facts)
-            model.close_state(keep=False)
-            model.edited_state = model.edited_state.cleared()
-            _, filling = timed_call(_fill, path, model, count)
-            result.append({"facts": count, "fill": filling} | _measured(model, path, facts, count))
-    return [
-        row
-        | {
-            f"{name}_against_the_first": row[name]["median"] / result[0][name]["median"]
-            for name in ("read", "edit")
-        }
-        for row in result
-    ]
+    rows: list[dict] = [{"facts": count} for count in counts]
+    spent: list[dict[str, list[float]]] = [{} for _ in counts]
+    with tempfile.TemporaryDirectory() as folder, preserved(model):
+        model.edited_state = model.edited_state.cleared()
+        paths = [Path(folder) / str(count) / "facts.db" for count in counts]
+        for row, path in zip(rows, paths):
+            _, row["fill"] = timed_call(_made, path, model, facts, row["facts"])
+        for number in range(_ROUNDS):
+            for row, path, own in zip(rows, paths, spent):
+                measured = _measured(model, path, facts)
+                if not number:
+                    size = sum(each.stat().st_size for each in path.parent.iterdir())
+                    held, all_facts = measured.pop("held"), row["facts"] + len(facts)
+                    row["file_bytes_per_fact"] = size / all_facts
+                    row["memory_bytes_per_fact_beyond_the_index"] = max(0, *held) / all_facts
+                for name in ("open", "open_and_first_read", "read", "edit", "undo"):
+                    own.setdefault(name, []).extend(measured[name])
+    for row, own in zip(rows, spent):
+        row |= {name: median(own[name]) for name in ("open", "open_and_first_read")}
+        row |= {name: summary(own[name]) for name in ("read", "edit", "undo")}
+        for name in ("read", "edit"):
+            row[f"{name}_against_the_first"] = row[name]["median"] / rows[0][name]["median"]
+    return rows
 
 
-def _measured(model: LarimarForCausalLM, path: Path, facts: Sequence[Mapping], count: int) -> dict:
+def _made(path: Path, model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) -> None:
+    path.parent.mkdir()
+    model.open_state(path)
+    model.write(facts)
+    model.close_state(keep=False)
+    model.edited_state = model.edited_state.cleared()
+    _fill(path, model, count)
+
+
+def _measured(model: LarimarForCausalLM, path: Path, facts: Sequence[Mapping]) -> dict[str, list[float]]:
+    """Seconds, the first read apart, and under ``held`` the bytes that the open file takes in memory beyond
+    the index.
+    """
     process = psutil.Process()
     before = process.memory_info().rss
     _, opening = timed_call(model.open_state, path)
-    held = process.memory_info().rss - before
-    index = model.edited_state.store.keys().nbytes
-    asked = [partial(model.read, [fact["prompt"]]) for fact in facts[:_ASKED]]
-    read = seconds_of(asked)
+    held = process.memory_info().rss - before - model.edited_state.store.column("scope").nbytes
+    first, *read = seconds_of([partial(model.read, [fact["prompt"]]) for fact in facts[:_ASKED]])
     edits = [
         partial(model.write, [{"prompt": f"The number of house {number} is", "target_new": str(number)}])
         for number in range(_ASKED)
@@ -83,15 +99,13 @@ def _measured(model: LarimarForCausalLM, path: Path, facts: Sequence[Mapping], c
     undo = seconds_of([model.undo] * _ASKED)
     model.close_state(keep=False)
     model.edited_state = model.edited_state.cleared()
-    size = sum(each.stat().st_size for each in path.parent.iterdir())
     return {
-        "open": opening,
-        "open_and_first_read": opening + read[0],
-        "read": summary(read),
-        "edit": summary(edit),
-        "undo": summary(undo),
-        "file_bytes_per_fact": size / (count + len(facts)),
-        "memory_bytes_per_fact_beyond_the_index": max(0, held - index) / (count + len(facts)),
+        "open": [opening],
+        "open_and_first_read": [opening + first],
+        "read": read,
+        "edit": edit,
+        "undo": undo,
+        "held": [held],
     }
 
 
@@ -112,4 +126,4 @@ def _fill(path: Path, model: LarimarForCausalLM, count: int) -> None:
                 )
                 for number, value in zip(part, values)
             ]
-            file.commit("write", [], written, {"scope": keys})
+            file.commit("write", [], written, {"scope": keys.half()})

@@ -88,4 +88,4 @@ def _facts(start: int, count: int, latent_size: int, key_size: int) -> Write:
     values = torch.randn(count, latent_size, generator=generator)
     keys = F.normalize(torch.randn(count, key_size, generator=generator), dim=1)
     facts = tuple(Fact(f"prompt {start + number}", "target") for number in range(count))
-    return Write(facts, values, keys, keys, written_at=0.0)
+    return Write(facts, values, keys, keys, written_at=0.0, kept_as=torch.float16)

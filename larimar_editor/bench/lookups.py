@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from larimar_editor.bench.clock import seconds_of, summary
-from larimar_editor.scope.detectors import ExternalScopeDetector
-from larimar_editor.scope.nearest import GraphIndex, exact, indexed
+from larimar_editor.scope.nearest import GraphIndex, cosines, indexed
 
 QUERIES = 200
 
@@ -27,10 +26,11 @@ def lookups(counts: Sequence[int], seeds: Tensor) -> list[dict]:
     """
     result = []
     for count in counts:
-        rows = _noisy(seeds[torch.arange(count) % len(seeds)], 1.0, seed=count)
-        queries = _noisy(rows[:: max(1, count // QUERIES)][:QUERIES], 0.75, seed=count + 1)
+        made = _noisy(seeds[torch.arange(count) % len(seeds)], 1.0, seed=count)
+        rows = made.half()  # as they are kept
+        queries = _noisy(made[:: max(1, count // QUERIES)][:QUERIES], 0.75, seed=count + 1)
         alive = torch.ones(count, dtype=torch.bool)
-        compare = exact(ExternalScopeDetector.similarity, rows, alive)
+        compare = cosines(rows, alive)
         row: dict = {"prompts": count, "exact": _spent(compare, queries)}
         result.append(row)
         try:
@@ -38,7 +38,7 @@ def lookups(counts: Sequence[int], seeds: Tensor) -> list[dict]:
         except ModuleNotFoundError:
             continue
         (building,) = seconds_of([partial(index.extend, rows)])
-        ask = indexed(index, ExternalScopeDetector.similarity, rows, alive)
+        ask = indexed(index, compare, rows, alive)
         same = (ask(queries, 1)[1] == compare(queries, 1)[1]).float().mean()
         row |= {"faiss": _spent(ask, queries), "recall": float(same), "seconds_to_add": building / count}
     return result

@@ -24,7 +24,7 @@ from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.scope.chained import follow
 from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, decide, decide_among
 from larimar_editor.scope.detectors import ScopeDetector
-from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, exact, indexed
+from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, cosines, exact, indexed
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.fact import Fact
 from larimar_editor.state.facts import FactStore, facts_from
@@ -131,7 +131,10 @@ class EpisodicMemory:
                     if self._keys_are_scope_embeddings
                     else detector.embed(prompts).to(self.queries.device)
                 )
-            return Write(tuple(facts), values, keys, scope, time.time())
+            # A fixed memory is made anew from the keys that it was written with, to the bit.
+            halved = self.config.has_pages and self.config.scope == "external"
+            kept_as = torch.float16 if halved else torch.float32
+            return Write(tuple(facts), values, keys, scope, time.time(), kept_as)
 
     def to_encode(self, facts: Sequence[Fact]) -> ToEncode:
         """What the encoder is given to write facts."""
@@ -291,7 +294,7 @@ class EpisodicMemory:
         if by_fact and self.config.has_pages:
             return None
         if self._keys_are_scope_embeddings:
-            return store.column("scope")[rows] if by_fact else decision.embedding[chosen]
+            return store.keys(rows) if by_fact else decision.embedding[chosen]
         if by_fact:
             return self.memory_keys([_asked_by(fact) for fact in store.entries.facts(rows)])
         return self.memory_keys([decision.sentence[i] for i in chosen])
@@ -314,9 +317,11 @@ class EpisodicMemory:
             )
         rows = store.column("scope")
         self._check_written_for(detector.embedding_size, store)
+        halved = rows.dtype == torch.float16
+        compare = cosines(rows, store.alive) if halved else exact(detector.similarity, rows, store.alive)
         if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
-            return indexed(store.index("scope", GraphIndex), detector.similarity, rows, store.alive)
-        return exact(detector.similarity, rows, store.alive)
+            return indexed(store.index("scope", GraphIndex), compare, rows, store.alive)
+        return compare
 
     def _check_written_for(self, embedding_size: int, store: FactStore) -> None:
         """The facts of ``store`` have embeddings of the detector that decides now."""

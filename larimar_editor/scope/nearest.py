@@ -23,6 +23,9 @@ INDEX_FROM = (
     20_000  # rows from which an index is faster than a matrix product, measured by `larimar-editor bench`
 )
 _ASKED_FOR = 8  # of the index at least: some of what it finds may be forgotten
+_FEW = 3  # queries up to which one after the other is faster than blocks of rows
+_SHORTLIST = 64  # rows that are compared exactly after all were in half precision
+_BLOCK = 1024  # rows in half precision that are compared together: they stay in the processor's cache
 
 
 def exact(similarity: Similarity, written: Tensor, alive: Tensor | None = None) -> Lookup:
@@ -32,15 +35,52 @@ def exact(similarity: Similarity, written: Tensor, alive: Tensor | None = None) 
 
     def nearest(queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         scores = similarity(queries, written) if len(written) else queries.new_zeros(len(queries), 0)
-        if alive is not None and not bool(alive.all()):
-            # Masking the scores rather than choosing the rows: those are E times as many numbers.
-            scores = scores.masked_fill(~alive.to(scores.device), -torch.inf)
-        best, rows = scores.topk(min(count, scores.shape[1]), dim=1)
-        rows = rows.masked_fill(best == -torch.inf, -1)
-        missing = (0, count - best.shape[1])
-        return F.pad(best, missing, value=-torch.inf), F.pad(rows, missing, value=-1)
+        return _best(scores, alive, count)
 
     return nearest
+
+
+def cosines(written: Tensor, alive: Tensor | None = None) -> Lookup:
+    """A look-up that compares unit vectors with every row of ``written`` ``(n, E)`` float16: half the bytes
+    to go through, which is what a look-up takes its time for.
+
+    The scores are those of the rows in float32. For a few queries all rows are compared in half precision
+    first, whose steps of a thousandth do not tell the `_SHORTLIST` nearest from the others wrongly; for more,
+    blocks of rows are made float32.
+
+    Args:
+        written, alive: see `exact`.
+    """
+
+    def nearest(queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        if len(queries) > _FEW or len(written) <= max(_SHORTLIST, count):
+            blocks = [queries @ block.float().T for block in written.split(_BLOCK)]
+            return _best(torch.cat(blocks, dim=1), alive, count)
+        found = [_of_shortlist(query, written, alive, count) for query in queries]
+        scores, rows = zip(*found, strict=True)
+        return torch.stack(scores), torch.stack(rows)
+
+    return nearest
+
+
+def _of_shortlist(query: Tensor, written: Tensor, alive: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
+    """Scores and rows ``(count,)`` of one query ``(E,)``."""
+    near = (written @ query.half())[None].float()
+    (rows,) = _best(near, alive, max(_SHORTLIST, count))[1]
+    scores = written[rows.clamp(min=0)].float() @ query
+    (best,), (places,) = _best(scores.masked_fill(rows < 0, -torch.inf)[None], None, count)
+    return best, rows[places.clamp(min=0)].masked_fill(places < 0, -1)
+
+
+def _best(scores: Tensor, alive: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
+    """The highest of ``scores`` ``(N, n)``, as a `Lookup` gives them."""
+    if alive is not None and not bool(alive.all()):
+        # Masking the scores rather than choosing the rows: those are E times as many numbers.
+        scores = scores.masked_fill(~alive.to(scores.device), -torch.inf)
+    best, rows = scores.topk(min(count, scores.shape[1]), dim=1)
+    rows = rows.masked_fill(best == -torch.inf, -1)
+    missing = (0, count - best.shape[1])
+    return F.pad(best, missing, value=-torch.inf), F.pad(rows, missing, value=-1)
 
 
 class GraphIndex:
@@ -99,14 +139,16 @@ class GraphIndex:
         return F.pad(scores, missing, value=-torch.inf), F.pad(rows, missing, value=-1)
 
 
-def indexed(index: GraphIndex, similarity: Similarity, written: Tensor, alive: Tensor) -> Lookup:
-    """A look-up that asks an index, and compares with every row where the index knows only dead ones."""
+def indexed(index: GraphIndex, compare: Lookup, written: Tensor, alive: Tensor) -> Lookup:
+    """A look-up that asks an index, and ``compare``, which compares with every row, where the index knows
+    only dead ones.
+    """
 
     def nearest(queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         index.extend(written)
         score, row = index.nearest(queries, alive, count)
         if bool((missing := row[:, 0] < 0).any()):
-            compared = exact(similarity, written, alive)(queries[missing.to(queries.device)], count)
+            compared = compare(queries[missing.to(queries.device)], count)
             score[missing], row[missing] = (result.cpu() for result in compared)
         return score, row
 

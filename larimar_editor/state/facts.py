@@ -174,9 +174,10 @@ class FactStore:
         """All rows of a column, forgotten ones too: ``(length, ...)``."""
         return self._log.columns[name][: self.length]
 
-    def keys(self) -> Tensor:
-        """What addresses the memory, of all rows ``(length, key size)``."""
-        return self.column("key" if "key" in self._log.columns else "scope")
+    def keys(self, rows: Sequence[int] | None = None) -> Tensor:
+        """What addresses the memory, of these rows or all ``(n, key size)`` float32."""
+        keys = self.column("key" if "key" in self._log.columns else "scope")
+        return (keys if rows is None else keys[list(rows)]).float()
 
     def hashes(self) -> np.ndarray:
         """Of the prompt of every row, uint64 ``(length,)``: the same in every process, and spread evenly."""

@@ -34,12 +34,13 @@ from larimar_editor.state.entries import Entry
 from larimar_editor.state.fact import Fact
 from larimar_editor.utils.locks import Lock
 
-FORMAT_VERSION = 4  # 1 to 3 were folders
+FORMAT_VERSION = 5  # 1 to 3 were folders; 4 had its embeddings in float32
 
 BASE = "base"  # the operation that wrote what cannot be undone
 PATIENCE = 30.0  # seconds to wait for another process's transaction
 
 _APPLICATION = 0x4C524D52  # "LRMR"
+_EMBEDDINGS = ("float32", "float16")  # in which they may be kept
 _SQLITE = (3, 37)  # the first with STRICT tables
 _AT_ONCE = 500  # ids in one question
 _FEW = 20
@@ -311,7 +312,8 @@ class StateFile:
         return self._each(found, ids)
 
     def columns(self, ids: Sequence[int]) -> dict[str, Tensor]:
-        """``scope`` and, where it is another, ``key`` of these facts, ``(n, size)`` float32.
+        """``scope``, float16 or float32 as it was written, and, where it is another, ``key``, float32, of
+        these facts, ``(n, size)``.
 
         Raises:
             ValueError: a damaged one.
@@ -322,9 +324,13 @@ class StateFile:
             scope[id] = self._opened(of_scope, id)
             if of_key is not None:
                 key[id] = self._opened(of_key, id)
-        named = {"scope": scope} | ({"key": key} if key else {})
+        kept = {"scope": (scope, self._embeddings())} | ({"key": (key, "float32")} if key else {})
         try:
-            return {name: _matrix([found[id] for id in ids]) for name, found in named.items() if ids}
+            return {
+                name: _matrix([found[id] for id in ids], dtype)
+                for name, (found, dtype) in kept.items()
+                if ids
+            }
         except (KeyError, ValueError) as error:
             raise ValueError(f"{self.path} is damaged: encodings of unlike sizes, or without one") from error
 
@@ -378,8 +384,12 @@ class StateFile:
             (f.id, f.key, f.prompt, f.target_new, f.subject, f.written_at, _crc_of(*_texts(f)))
             for f in (entry.fact for entry in written)
         )
-        scope = _blobs(columns["scope"]) if written else []
-        keys: Iterable[bytes | None] = _blobs(columns["key"]) if "key" in columns else [None] * len(written)
+        if written and connection.execute("SELECT 1 FROM encodings LIMIT 1").fetchone() is None:
+            self._say({"embeddings": str(columns["scope"].dtype).removeprefix("torch.")})
+        scope = _blobs(columns["scope"], self._embeddings()) if written else []
+        keys: Iterable[bytes | None] = (
+            _blobs(columns["key"], "float32") if "key" in columns else [None] * len(written)
+        )
         ids = [entry.fact.id for entry in written]
         for statement, rows in (
             ("facts VALUES (?, ?, ?, ?, ?, ?, ?)", facts),
@@ -544,6 +554,13 @@ class StateFile:
     def _say(self, values: Mapping[str, str]) -> None:
         self._database.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", values.items())
 
+    def _embeddings(self) -> str:
+        """In which `_EMBEDDINGS` are kept."""
+        found = [value for (value,) in self._all("SELECT value FROM about WHERE name = 'embeddings'")]
+        if not set(found) <= set(_EMBEDDINGS):
+            raise ValueError(f"{self.path} is damaged: it has embeddings in {found[0]!r}")
+        return found[0] if found else _EMBEDDINGS[0]
+
     def _done(self, number: int, name: str, done_at: float) -> Done:
         changed = lambda by: tuple(
             id for (id,) in self._all(f"SELECT fact FROM spans WHERE {by} = ? ORDER BY fact", (number,))
@@ -567,12 +584,12 @@ def _sealed(content: bytes) -> bytes:
     return content + struct.pack("<I", zlib.crc32(content))
 
 
-def _blobs(column: Tensor) -> list[bytes]:
-    return [_sealed(row.tobytes()) for row in column.detach().float().cpu().contiguous().numpy()]
+def _blobs(column: Tensor, dtype: str) -> list[bytes]:
+    return [_sealed(row.tobytes()) for row in column.detach().float().cpu().numpy().astype(dtype)]
 
 
-def _matrix(rows: Sequence[bytes]) -> Tensor:
-    return torch.from_numpy(np.stack([np.frombuffer(row, np.float32) for row in rows]))
+def _matrix(rows: Sequence[bytes], dtype: str) -> Tensor:
+    return torch.from_numpy(np.stack([np.frombuffer(row, dtype) for row in rows]))
 
 
 def _texts(fact: Fact) -> tuple[str, str, str | None, float]:

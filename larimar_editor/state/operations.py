@@ -36,6 +36,7 @@ class Write:
         keys: encodings of the prompts that address the memory ``(N, key size)`` float32.
         scope: the detector's embeddings of the prompts ``(N, E)`` float32; may be ``keys`` itself.
         written_at: seconds since the epoch.
+        kept_as: in which ``scope`` is kept: float32, or float16, of which `cosines` finds the nearest.
     """
 
     name: ClassVar[str] = "write"
@@ -44,6 +45,7 @@ class Write:
     keys: Tensor
     scope: Tensor
     written_at: float
+    kept_as: torch.dtype = torch.float32
 
     def applied_to(self, state: EditedState) -> EditedState:
         """Written (eq. (mem_update_seq) with alpha = 1).
@@ -63,7 +65,7 @@ class Write:
         store = state.store if len(state.store) else state.store.compacted()
         values = state.memory.rest.packed(self.values)
         memory, columns = state.memory.written(values, self.keys)
-        columns = {**columns, "scope": self.scope.detach().float()}
+        columns = {**columns, "scope": self.scope.detach().to(self.kept_as)}
         if self.scope is not self.keys:
             columns["key"] = self.keys.detach().float()
         return EditedState(memory, store.extended(self.facts, values, columns, self.written_at))

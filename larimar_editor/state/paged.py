@@ -109,6 +109,6 @@ class Pages:
         if key is None:
             W = torch.tensor([[float(each == row) for each in rows]], dtype=torch.float64, device=self.device)
         else:
-            W = gaussian_weights(key[None].double(), store.keys()[rows].double(), self.alpha).to(self.device)
+            W = gaussian_weights(key[None].double(), store.keys(rows).double(), self.alpha).to(self.device)
         M = self.rest.unpacked(store.values(rows)).to(self.device, torch.float64)
         return (add_noise(W, sigma_w) @ M).float()

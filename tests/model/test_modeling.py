@@ -608,7 +608,7 @@ ON_THE_HOST = {
         "facts.<genexpr>",
         "facts._places",
         "facts.without",
-        "nearest.nearest",
+        "nearest._best",
         "detectors.<listcomp>",
     ),
 }

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from larimar_editor.model import episodic as episodic_module
 from larimar_editor.model.configuration import LarimarConfig
-from larimar_editor.scope.nearest import GraphIndex, exact, indexed
+from larimar_editor.scope.nearest import GraphIndex, cosines, exact, indexed
 
 
 def cosine(queries, written):
@@ -41,7 +41,8 @@ def test_the_few_nearest_come_best_first_and_what_lacks_is_marked(faiss):
     products[~alive.numpy()] = -np.inf
     wanted = np.argsort(-products, axis=0)[:5].T
     index = GraphIndex(24)
-    for lookup in (exact(cosine, rows, alive), indexed(index, cosine, rows, alive)):
+    compare = exact(cosine, rows, alive)
+    for lookup in (compare, indexed(index, compare, rows, alive)):
         score, row = lookup(queries, 5)
         known = (row >= 0).numpy()
         assert (row.numpy()[known] == wanted[known]).mean() > 0.99 and known[:, 0].all()
@@ -66,6 +67,26 @@ def test_every_living_row_is_compared():
         assert torch.isinf(score).all() and (row == -1).all()
 
 
+@pytest.mark.parametrize("queries", [1, 3, 4, 40])
+def test_rows_in_half_precision_are_ranked_as_in_float64(queries):
+    """A shortlist in half precision, whose steps are coarse, loses none of the nearest; also where many are
+    nearly as near, and where most are dead.
+    """
+    middle = unit(1, 32)
+    rows = F.normalize(torch.cat((middle + 0.05 * unit(1500, 32, seed=1), unit(3000, 32, seed=2))), dim=1)
+    rows, alive = rows.half(), torch.rand(4500, generator=torch.Generator().manual_seed(3)) < 0.7
+    asked = F.normalize(middle + 0.3 * unit(queries, 32, seed=4), dim=1)
+    for living in (alive, torch.arange(4500) % 700 == 0, torch.zeros(4500, dtype=torch.bool)):
+        score, row = cosines(rows, living)(asked, 8)
+        products = asked.double().numpy() @ rows.double().numpy().T
+        products[:, ~living.numpy()] = -np.inf
+        wanted = np.sort(products, axis=1)[:, ::-1][:, :8]
+        np.testing.assert_allclose(score.numpy(), wanted, atol=1e-6)
+        assert ((row >= 0).numpy() == np.isfinite(wanted)).all()
+        chosen = np.take_along_axis(products, row.numpy(), axis=1)
+        np.testing.assert_allclose(chosen[wanted > -2], wanted[wanted > -2], atol=1e-6)
+
+
 def test_an_index_finds_what_comparing_finds(faiss):
     rows = unit(4000, 48)
     noise = 0.5 * unit(300, 48, seed=4)
@@ -74,7 +95,9 @@ def test_an_index_finds_what_comparing_finds(faiss):
     alive[::26] = False  # half of the queries' own rows
     index = GraphIndex(48)
     index.extend(rows[:1000])
-    score, row = first(indexed(index, cosine, rows, alive), queries)  # the rest is added on the way
+    score, row = first(
+        indexed(index, exact(cosine, rows, alive), rows, alive), queries
+    )  # the rest is added on the way
     wanted_score, wanted = first(exact(cosine, rows, alive), queries)
     assert len(index) == 4000 and float((row == wanted).float().mean()) >= 0.99
     same = row == wanted
@@ -86,14 +109,14 @@ def test_rows_of_a_later_state_and_dead_localitys_are_passed_over(faiss):
     index = GraphIndex(16)
     index.extend(rows)
     before = torch.ones(100, dtype=torch.bool)  # an earlier state has the first 100 rows
-    found, wanted = (
-        first(lookup, rows)[1]
-        for lookup in (indexed(index, cosine, rows[:100], before), exact(cosine, rows[:100], before))
+    compare = exact(cosine, rows[:100], before)
+    wanted, found = (
+        first(lookup, rows)[1] for lookup in (compare, indexed(index, compare, rows[:100], before))
     )
     assert found.equal(wanted)
     last = torch.zeros(500, dtype=torch.bool)
     last[7] = True
-    assert (first(indexed(index, cosine, rows, last), rows[:50])[1] == 7).all()
+    assert (first(indexed(index, exact(cosine, rows, last), rows, last), rows[:50])[1] == 7).all()
 
 
 def test_a_model_with_an_index_decides_as_without(faiss, tiny, monkeypatch):

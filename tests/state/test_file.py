@@ -6,12 +6,13 @@ import random
 import signal
 import sqlite3
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 from conftest import FACTS, make_tiny
 from crashes import killed
-from states import ORIGIN, blank, blank_fixed, less, same, write, written
+from states import KEY, ORIGIN, blank, blank_fixed, less, same, write, written
 
 from larimar_editor.state.file import FORMAT_VERSION, StateFile
 from larimar_editor.state.history import History
@@ -61,6 +62,36 @@ def test_what_was_done_is_there_again_to_the_bit(tmp_path, like):
     again = opened(path, like())
     assert same(again.state, alone.state) and same(done(again, write(9)), done(alone, write(9)))
     again.close()
+
+
+def test_embeddings_in_half_precision_take_half_the_bytes_and_are_there_again(tmp_path):
+    path, alone = tmp_path / "edits.db", History(StateRegister(blank()))
+    history = opened(path)
+    for operation in [replace(each, kept_as=torch.float16) for each in (write(0, 1), write(2), write(1, 5))]:
+        assert same(done(history, operation), done(alone, operation))
+    assert history.state.store.column("scope").dtype == torch.float16
+    history.close()
+    assert same(on_disk(path), alone.state)
+    with sqlite3.connect(path) as connection:
+        sizes = {len(blob) for (blob,) in connection.execute("SELECT scope FROM encodings")}
+    assert sizes == {2 * KEY + 4}, "and a check sum"
+
+
+def test_a_file_that_has_its_embeddings_in_float32_is_gone_on_with(tmp_path):
+    """Files of format 4 say nothing of it."""
+    path = tmp_path / "edits.db"
+    save_state(written(), path, ORIGIN)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM about WHERE name = 'embeddings'")
+        connection.execute("PRAGMA user_version = 4")
+    assert same(on_disk(path), written())
+    history = opened(path)
+    new = write(7, kept_as=torch.float16)
+    done(history, new)
+    history.close()
+    read = on_disk(path).store.column("scope")
+    assert read.dtype == torch.float32 and torch.equal(read[-1], new.scope[0].half().float())
+    torch.testing.assert_close(read[:-1], written().store.column("scope"), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("like", [blank, blank_fixed])

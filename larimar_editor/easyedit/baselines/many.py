@@ -70,7 +70,7 @@ class KeptEdits:
 
     def edit(self, block: Sequence[Mapping]) -> None:
         """Hand requests to the method, in one call."""
-        requests = copy.deepcopy(list(block))  # some methods change those they are given
+        requests = [dict(copy.deepcopy(each)) for each in block]  # some methods change those they are given
         for each in requests if self._method == "WISE" else ():
             each["loc_prompt"] = text_that_stays(next(self._texts))
         # `keep_original_weight` is what returns the weights in 2023.
