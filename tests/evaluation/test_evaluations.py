@@ -374,7 +374,7 @@ def test_facts_of_a_text_file(tmp_path):
 
 def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_path):
     """FT's edits accumulate, score as EasyEdit's own editor scores them, and are undone; GRACE's code book
-    and UltraEdit's statistics too.
+    and UltraEdit's weights too.
     """
     pytest.importorskip("easyeditor", exc_type=ImportError)
     methods = tmp_path / "hparams"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 # A method that is handed requests: model, tokenizer, requests, hyperparameters, and more by name.
 Apply = Callable
@@ -30,11 +31,9 @@ def returning_weights(apply_algo: Apply) -> Apply:
 def forget_earlier_edits(method: str) -> None:
     """Make the next edit one that stands on none.
 
-    AlphaEdit keeps the keys of all its edits, so as to spare them in the next ones, and UltraEdit the
-    statistics by which it scales them: also those of edits that were taken back.
+    AlphaEdit keeps the keys of all its edits, so as to spare them in the next ones: also of those that were
+    taken back.
     """
     if method == "AlphaEdit":
-        importlib.import_module("easyeditor.models.alphaedit.AlphaEdit_main").cache_c_new = False  # type: ignore[attr-defined]
-    elif method == "ULTRAEDIT":
-        algorithms = importlib.import_module("easyeditor.util.alg_dict").ALG_DICT
-        algorithms[method].__self__.is_init = False
+        module: Any = importlib.import_module("easyeditor.models.alphaedit.AlphaEdit_main")
+        module.cache_c_new = False
