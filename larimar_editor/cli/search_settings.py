@@ -85,8 +85,8 @@ def search_settings(
         raise ValueError(f"{method} failed with all values; the logs are in {here}")
     name = "the project's own edits" if data is None else data.name
     about = (
-        f"Searched by `larimar-editor search-settings {method}`: rewrite / rephrase / locality accuracy, "
-        f"mean over the last {len(tuned_on)} of {name}."
+        f"`larimar-editor search-settings {method} --edits {edits}`: rewrite / rephrase / "
+        f"locality accuracy, mean over the last {len(tuned_on)} of {name}."
     )
     best = here / f"{model}.yaml"
     best.write_text(with_values(file.read_text(encoding="utf-8"), tried, about), encoding="utf-8")

@@ -64,11 +64,12 @@ def test_the_file_that_is_written_has_the_best_values_and_says_what_was_tried():
         tried({"lr": 2e-3, "num_steps": 10}, 0.75),
         Tried({"lr": 9.0}),
     ]
-    written = with_values(text, rows, "Searched.")
+    written = with_values(with_values(text, rows[:1], "before"), rows, "`it`.")
     before, after = yaml.safe_load(text), yaml.safe_load(written)
     assert after == before | {"lr": 2e-3, "num_steps": 10}
-    assert written.startswith("# Searched.\n#   lr 0.002, num_steps 10: 0.75 / 0.75 / 0.75\n")
-    assert "#   lr 9.0: failed\n" in written and text.splitlines()[0] in written
+    assert written.startswith("# Searched by `it`.\n#   lr 0.002, num_steps 10: 0.75 / 0.75 / 0.75\n")
+    assert "#   lr 9.0: failed\n" in written and text.splitlines()[-1] in written
+    assert written.count("Searched by") == 1, "an earlier search's comment gives way"
 
 
 def test_a_trial_is_a_job_of_its_own_and_is_not_run_again(tmp_path, monkeypatch):

@@ -22,6 +22,8 @@ from larimar_editor.data.edits import Edit
 from larimar_editor.easyedit.baselines.jobs import Job, run
 
 Values = Mapping[str, Any]
+SEARCHED = "Searched by"
+_EARLIER = re.compile(rf"^# {SEARCHED} .*\n(?:#   .*\n)*", re.MULTILINE)
 SCORES = ("rewrite_acc", "rephrase_acc", "locality_acc")
 # The two or three settings of each method that its authors tune for a model; values are tried in this order.
 GRIDS: Mapping[str, Mapping[str, list[Any]]] = {
@@ -142,8 +144,9 @@ def values_in(file: Path, settings: Sequence[str]) -> Values:
 
 def with_values(text: str, tried: Sequence[Tried], about: str) -> str:
     """A YAML file's text with the best values in place of its own, and all that was tried as a comment in
-    front.
+    front, in place of an earlier search's.
     """
+    text = _EARLIER.sub("", text)
     best = max(tried, key=lambda each: each.score)
     for name, value in best.values.items():
         line = f"{name}: {json.dumps(value)}".replace("\\", r"\\")
@@ -153,7 +156,7 @@ def with_values(text: str, tried: Sequence[Tried], about: str) -> str:
         + ("failed" if each.score < 0 else " / ".join(f"{getattr(each, name):.2f}" for name in SCORES))
         for each in sorted(tried, key=lambda each: -each.score)
     ]
-    return "\n".join([f"# {about}", *rows, text])
+    return "\n".join([f"# {SEARCHED} {about}", *rows, text])
 
 
 def _name(values: Values) -> str:
