@@ -45,8 +45,8 @@ def cosines(written: Tensor, alive: Tensor | None = None) -> Lookup:
     to go through, which is what a look-up takes its time for.
 
     The scores are those of the rows in float32. For a few queries all rows are compared in half precision
-    first, whose steps of a thousandth do not tell the `_SHORTLIST` nearest from the others wrongly; for more,
-    blocks of rows are made float32.
+    first, and the `_SHORTLIST` nearest again: only where more than these are within a thousandth of the best
+    may one of them be missed. For more queries, blocks of rows are made float32.
 
     Args:
         written, alive: see `exact`.

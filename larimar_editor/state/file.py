@@ -386,6 +386,7 @@ class StateFile:
         )
         if written and connection.execute("SELECT 1 FROM encodings LIMIT 1").fetchone() is None:
             self._say({"embeddings": str(columns["scope"].dtype).removeprefix("torch.")})
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")  # of one that was empty till now
         scope = _blobs(columns["scope"], self._embeddings()) if written else []
         keys: Iterable[bytes | None] = (
             _blobs(columns["key"], "float32") if "key" in columns else [None] * len(written)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tqdm.auto import tqdm
 
@@ -17,6 +17,7 @@ from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.evaluation.harness.lifetimes import (
     AS_BEFORE,
     Lifetime,
+    Question,
     drawn,
     of_the_last,
     perplexity_ratio,
@@ -44,8 +45,8 @@ def run_lifetime(editor, lifetime: Lifetime, release_2023: bool) -> dict:
         one for each; and ``ended``, why it made no more edits: "all", "time", or what went wrong.
     """
     with kept_edits(editor, release_2023) as held:
-        ended, asked = "all", dict[int, tuple[list[TargetScore], list[TargetScore], float]]()
-        made = 0
+        made, ended = 0, "all"
+        answers: dict[int, _Answers] = {}
         for edit in tqdm(lifetime.edits, desc="edits", unit="edit"):
             try:
                 held.edit([request(edit)])
@@ -58,45 +59,49 @@ def run_lifetime(editor, lifetime: Lifetime, release_2023: bool) -> dict:
                 ended = "time"
                 break
             if made in lifetime.counts:
-                asked[made] = _answered(editor, held, lifetime, made)
-        if made and made not in asked:
-            asked[made] = _answered(editor, held, lifetime, made)
-    return {"reached": [_reached(editor, lifetime, made, *of) for made, of in asked.items()], "ended": ended}
+                answers[made] = _Answers.of(editor, held, lifetime, made)
+        if made and made not in answers:
+            answers[made] = _Answers.of(editor, held, lifetime, made)
+    return {"reached": [of.beside(editor, lifetime) for of in answers.values()], "ended": ended}
 
 
-def _asked(lifetime: Lifetime, made: int) -> tuple[list[int], Sequence]:
-    places = drawn(made, lifetime.seed)
-    return places, questions_of([lifetime.edits[place] for place in places])
+@dataclass(frozen=True)
+class _Answers:
+    """What an edited model says.
 
+    Attributes:
+        places: of the facts that are asked for.
+        questions, scores: what is asked of them, and its scores.
+        texts: scores of plain text.
+        facts, seconds: how many edits it holds, and what one of the last took.
+    """
 
-def _answered(
-    editor, held: KeptEdits, lifetime: Lifetime, made: int
-) -> tuple[list[TargetScore], list[TargetScore], float]:
-    """Scores of the questions and of the texts, and the seconds of an edit."""
-    _, questions = _asked(lifetime, made)
-    answered = scores(held.model, editor.tok, [question.pair for question in questions])
-    return answered, scores(held.model, editor.tok, lifetime.texts), of_the_last(held.seconds)
+    places: list[int]
+    questions: list[Question]
+    scores: list[TargetScore]
+    texts: list[TargetScore]
+    facts: int
+    seconds: float
 
+    @classmethod
+    def of(cls, editor, held: KeptEdits, lifetime: Lifetime, made: int) -> _Answers:
+        places = drawn(made, lifetime.seed)
+        questions = questions_of([lifetime.edits[place] for place in places])
+        pairs = [question.pair for question in questions]
+        answered, texts = (scores(held.model, editor.tok, each) for each in (pairs, lifetime.texts))
+        return cls(places, questions, answered, texts, made, of_the_last(held.seconds))
 
-def _reached(
-    editor,
-    lifetime: Lifetime,
-    made: int,
-    answered: Sequence[TargetScore],
-    texts: Sequence[TargetScore],
-    seconds: float,
-) -> dict:
-    """What was answered beside what the base model says, which the editor has again."""
-    places, questions = _asked(lifetime, made)
-    pairs = [question.pair for question in questions if question.kind in AS_BEFORE]
-    base = dict(zip(pairs, scores(editor.model, editor.tok, pairs), strict=True))
-    return {
-        "facts": made,
-        "seconds": seconds,
-        "perplexity": perplexity_ratio(texts, scores(editor.model, editor.tok, lifetime.texts)),
-        "places": places,
-        "records": records_of(questions, answered, base),
-    }
+    def beside(self, editor, lifetime: Lifetime) -> dict:
+        """The figures, by what the base model says, which the editor has again."""
+        pairs = [question.pair for question in self.questions if question.kind in AS_BEFORE]
+        base, texts = (scores(editor.model, editor.tok, each) for each in (pairs, lifetime.texts))
+        return {
+            "facts": self.facts,
+            "seconds": self.seconds,
+            "perplexity": perplexity_ratio(self.texts, texts),
+            "places": self.places,
+            "records": records_of(self.questions, self.scores, dict(zip(pairs, base, strict=True))),
+        }
 
 
 if __name__ == "__main__":

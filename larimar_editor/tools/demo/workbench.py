@@ -179,9 +179,8 @@ class Workbench:
         if self.model.is_empty():
             return []
         store, detector = self.model.edited_state.store, self.model.detectors.external
-        scores, rows = cosines(store.column("scope").half(), store.alive)(
-            detector.embed(sentences(prompt)[-1:]), min(_NEAREST, len(store))
-        )
+        lookup = cosines(store.column("scope").half(), store.alive)
+        scores, rows = lookup(detector.embed(sentences(prompt)[-1:]), min(_NEAREST, len(store)))
         return [
             (store.fact(row).prompt, score)
             for score, row in zip(scores[0].tolist(), rows[0].tolist())
