@@ -24,7 +24,7 @@ from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.scope.chained import follow
 from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, decide, decide_among
 from larimar_editor.scope.detectors import ScopeDetector
-from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, cosines, exact, indexed
+from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, every_row, exact, indexed
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.fact import Fact
 from larimar_editor.state.facts import FactStore, facts_from
@@ -317,8 +317,7 @@ class EpisodicMemory:
             )
         rows = store.column("scope")
         self._check_written_for(detector.embedding_size, store)
-        halved = rows.dtype == torch.float16
-        compare = cosines(rows, store.alive) if halved else exact(detector.similarity, rows, store.alive)
+        compare = every_row(detector.similarity, rows, store.alive)
         if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
             return indexed(store.index("scope", GraphIndex), compare, rows, store.alive)
         return compare

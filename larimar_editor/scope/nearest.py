@@ -63,6 +63,13 @@ def cosines(written: Tensor, alive: Tensor | None = None) -> Lookup:
     return nearest
 
 
+def every_row(similarity: Similarity, written: Tensor, alive: Tensor | None = None) -> Lookup:
+    """A look-up that compares with every row, as they are kept: `cosines` of float16, else `exact`."""
+    if written.dtype == torch.float16:
+        return cosines(written, alive)
+    return exact(similarity, written, alive)
+
+
 def _of_shortlist(query: Tensor, written: Tensor, alive: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
     """Scores and rows ``(count,)`` of one query ``(E,)``."""
     near = (written @ query.half())[None].float()

@@ -69,6 +69,9 @@ def test_the_file_that_is_written_has_the_best_values_and_says_what_was_tried():
     assert after == before | {"lr": 2e-3, "num_steps": 10}
     assert written.startswith("# Searched by `it`.\n#   lr 0.002, num_steps 10: 0.75 / 0.75 / 0.75\n")
     assert "#   lr 9.0: failed\n" in written and text.splitlines()[-1] in written
+    own = [line for line in text.splitlines() if line.startswith("# ") and "Searched by" not in line]
+    own = [line for line in own if not line.startswith("#   ")]
+    assert own and all(line in written for line in own), "the file's own comments stay"
     assert written.count("Searched by") == 1, "an earlier search's comment gives way"
 
 

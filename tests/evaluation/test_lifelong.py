@@ -5,6 +5,7 @@ that edit for as long as the time goes.
 import math
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 from conftest import make_tiny
@@ -92,9 +93,11 @@ class OfLife:
                 "facts": facts,
                 "seconds": 2.0,
                 "perplexity": 1.5,
-                "records": [{"written": 0.25, "neighbour": 1.0}] * len(drawn(facts, lifetime.seed)),
+                "places": places,
+                "records": [{"written": 0.25, "neighbour": 1.0}] * len(places),
             }
             for facts in self.reached
+            for places in (drawn(facts, lifetime.seed),)
         ]
         return {"reached": made, "ended": self.ended}
 
@@ -130,6 +133,14 @@ def test_a_method_that_makes_no_edit_is_left_out_with_the_reason(
     beside._models = context._models
     summary = lifelong.EVALUATION.run(beside, tmp_path / "left-out", progress=False)
     assert why in summary["left_out"]["GRACE"] and len(summary["rows"]) == 1
+
+
+def test_only_the_first_of_several_processes_lets_methods_edit(context, monkeypatch):
+    methods = OfLife(10)
+    beside = replace(context, baselines=methods, limit=10)
+    monkeypatch.setattr(lifelong, "processes", lambda: SimpleNamespace(is_main_process=False))
+    assert [condition.name for condition in lifelong.EVALUATION.conditions(beside)] == ["Larimar, 10 facts"]
+    assert not methods.given
 
 
 def test_what_is_to_stay_is_measured_against_the_base_model():

@@ -7,11 +7,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-# A method that is handed requests: model, tokenizer, requests, hyperparameters, and more by name.
-Apply = Callable
 
-
-def returning_weights(apply_algo: Apply) -> Apply:
+def returning_weights(apply_algo: Callable) -> Callable:
     """UltraEdit with the weights that it changed, as they were.
 
     It looks them up under the names of their modules, finds none and returns none: EasyEdit then puts nothing

@@ -15,7 +15,6 @@ from larimar_editor.easyedit.baselines.probe import scores
 from larimar_editor.easyedit.baselines.worker import given_job, open_editor, work
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.evaluation.harness.lifetimes import (
-    AS_BEFORE,
     Lifetime,
     Question,
     drawn,
@@ -23,6 +22,7 @@ from larimar_editor.evaluation.harness.lifetimes import (
     perplexity_ratio,
     questions_of,
     records_of,
+    to_stay,
 )
 from larimar_editor.evaluation.harness.scores import TargetScore
 from larimar_editor.evaluation.harness.trials import request
@@ -44,6 +44,7 @@ def run_lifetime(editor, lifetime: Lifetime, release_2023: bool) -> dict:
         ``perplexity`` against the base model's, ``places`` of the facts that were asked for, and ``records``,
         one for each; and ``ended``, why it made no more edits: "all", "time", or what went wrong.
     """
+    texts = scores(editor.model, editor.tok, lifetime.texts)
     with kept_edits(editor, release_2023) as held:
         made, ended = 0, "all"
         answers: dict[int, _Answers] = {}
@@ -62,7 +63,7 @@ def run_lifetime(editor, lifetime: Lifetime, release_2023: bool) -> dict:
                 answers[made] = _Answers.of(editor, held, lifetime, made)
         if made and made not in answers:
             answers[made] = _Answers.of(editor, held, lifetime, made)
-    return {"reached": [of.beside(editor, lifetime) for of in answers.values()], "ended": ended}
+    return {"reached": [of.beside(editor, texts) for of in answers.values()], "ended": ended}
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,10 @@ class _Answers:
         answered, texts = (scores(held.model, editor.tok, each) for each in (pairs, lifetime.texts))
         return cls(places, questions, answered, texts, made, of_the_last(held.seconds))
 
-    def beside(self, editor, lifetime: Lifetime) -> dict:
-        """The figures, by what the base model says, which the editor has again."""
-        pairs = [question.pair for question in self.questions if question.kind in AS_BEFORE]
-        base, texts = (scores(editor.model, editor.tok, each) for each in (pairs, lifetime.texts))
+    def beside(self, editor, texts: list[TargetScore]) -> dict:
+        """The figures, by what the base model says, which the editor has again; ``texts`` are its scores."""
+        pairs = to_stay(self.questions)
+        base = scores(editor.model, editor.tok, pairs)
         return {
             "facts": self.facts,
             "seconds": self.seconds,

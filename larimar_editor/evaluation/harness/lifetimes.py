@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import NamedTuple
 
@@ -43,9 +43,8 @@ class Lifetime:
     @classmethod
     def from_dict(cls, values: Mapping) -> Lifetime:
         """The inverse of `to_dict`."""
-        made = cls(**values)
-        texts = [(start, end) for start, end in made.texts]
-        return replace(made, edits=[Edit.from_dict(edit) for edit in values["edits"]], texts=texts)
+        edits = [Edit.from_dict(edit) for edit in values["edits"]]
+        return cls(**{**values, "edits": edits, "texts": [tuple(text) for text in values["texts"]]})
 
 
 class Question(NamedTuple):
@@ -85,6 +84,11 @@ def questions_of(edits: Sequence[Edit]) -> list[Question]:
     ]
 
 
+def to_stay(questions: Sequence[Question]) -> list[tuple[str, str]]:
+    """The pairs whose answers are to be the base model's."""
+    return [question.pair for question in questions if question.kind in AS_BEFORE]
+
+
 def records_of(
     questions: Sequence[Question],
     edited: Sequence[TargetScore],
@@ -95,7 +99,7 @@ def records_of(
     Args:
         questions: see `questions_of`.
         edited: of each, of the edited model.
-        base: of the base model, by the pair of each that is to be as before.
+        base: of the base model, of each pair `to_stay`.
     """
     records: list[dict] = [{} for _ in range(1 + max(question.place for question in questions))]
     for (place, kind, pair), score in zip(questions, edited, strict=True):

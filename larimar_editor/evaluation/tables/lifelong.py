@@ -18,7 +18,6 @@ from larimar_editor.data.questions.kinds import SUBJECT
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.lifetimes import (
-    AS_BEFORE,
     ASKED,
     TIMED,
     Lifetime,
@@ -28,12 +27,14 @@ from larimar_editor.evaluation.harness.lifetimes import (
     questions_of,
     records_of,
     texts_of,
+    to_stay,
 )
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.records import (
     Condition,
     LeftOut,
     cases_of,
+    processes,
     read_records,
     whole_lines,
 )
@@ -163,7 +164,7 @@ def _scores(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
     """What `questions_of` these facts is answered."""
     questions = questions_of(edits)
     edited = _in_batches(model, [question.pair for question in questions], "asking")
-    pairs = [question.pair for question in questions if question.kind in AS_BEFORE]
+    pairs = to_stay(questions)
     base = _in_batches(model, pairs, "asking the base model", nothing=True)
     return records_of(questions, edited, dict(zip(pairs, base, strict=True)))
 
@@ -194,6 +195,8 @@ def _conditions(context: Context) -> list[Condition]:
     edits = list(itertools.islice(stream_of(context), counts[-1]))
     life = Life(context, edits)
     own = [_condition(life, count) for count in counts]
+    if not processes().is_main_process:  # the others wait for the first while methods edit
+        return own
     few = edits if context.minutes is not None else edits[: context.baseline_cases]
     lifetime = Lifetime(few, counts, context.minutes, texts_of(context.plain_text), context.seed)
     methods = context.baselines.methods(context, METHODS)
@@ -203,15 +206,15 @@ def _conditions(context: Context) -> list[Condition]:
 def _condition(life: Life, count: int) -> Condition:
     return Condition(
         f"Larimar, {count:,} facts",
-        _drawn_cases(life.edits, count, life.context.seed),
+        _cases_at(life.edits, drawn(count, life.context.seed)),
         lambda asked: life.ask(count, asked),
         0,
         {"method": "Larimar", "facts": count},
     )
 
 
-def _drawn_cases(edits: Sequence[Edit], count: int, seed: int) -> dict[str, Edit]:
-    return {str(place): edits[place] for place in drawn(count, seed)}
+def _cases_at(edits: Sequence[Edit], places: Sequence[int]) -> dict[str, Edit]:
+    return {str(place): edits[place] for place in places}
 
 
 def _of_method(context: Context, method: str, lifetime: Lifetime) -> list[Condition]:
@@ -242,7 +245,7 @@ def _reached(method: str, lifetime: Lifetime, ended: str, reached: Mapping, last
     settings = {"method": method, "facts": facts, "minutes": lifetime.minutes}
     return Condition(
         f"{method}, {facts:,} facts",
-        _drawn_cases(lifetime.edits, facts, lifetime.seed),
+        _cases_at(lifetime.edits, reached["places"]),
         lambda asked: [record | cost for record in reached["records"]],
         0,
         settings | ({"ended": ended} if last else {}),

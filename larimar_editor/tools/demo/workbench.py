@@ -15,7 +15,7 @@ from transformers import TextIteratorStreamer
 from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.larimar import LarimarForCausalLM
-from larimar_editor.scope.nearest import cosines
+from larimar_editor.scope.nearest import every_row
 from larimar_editor.state.fact import Fact
 from larimar_editor.state.lines import facts_in_lines, line_of, write_in_blocks
 from larimar_editor.tools.demo.probes import Probe, probes_of
@@ -179,7 +179,7 @@ class Workbench:
         if self.model.is_empty():
             return []
         store, detector = self.model.edited_state.store, self.model.detectors.external
-        lookup = cosines(store.column("scope").half(), store.alive)
+        lookup = every_row(detector.similarity, store.column("scope"), store.alive)
         scores, rows = lookup(detector.embed(sentences(prompt)[-1:]), min(_NEAREST, len(store)))
         return [
             (store.fact(row).prompt, score)
