@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from larimar_editor.bench import PARTS
-from larimar_editor.cli.options import CheckpointOption, DeviceOption, DtypeOption
+from larimar_editor.cli.options import CheckpointOption, DeviceOption, DtypeOption, names_in
 
 
 def bench(
@@ -32,7 +32,7 @@ def bench(
     """How long editing and reading take and how that grows, beside the encoder and the bare decoder of the
     same run.
     """
-    chosen = PARTS[:-1] if parts is None else tuple(part.strip() for part in parts.split(","))
+    chosen = tuple(names_in(parts) or PARTS[:-1])
     if unknown := [part for part in chosen if part not in PARTS]:
         raise typer.BadParameter(
             f"no part {unknown[0]!r}; there are {', '.join(PARTS)}", param_hint="--parts"

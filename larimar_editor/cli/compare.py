@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from larimar_editor.cli.options import HparamsOption, MethodDeviceOption, ModelOption
+from larimar_editor.cli.options import HparamsOption, MethodDeviceOption, MethodsOption, ModelOption, names_in
 
 
 def compare(
@@ -18,10 +18,7 @@ def compare(
             help="CounterFact in EasyEdit's or ROME's format, or ZsRE. By default the project's own edits."
         ),
     ] = None,
-    methods: Annotated[
-        Optional[str],
-        typer.Option(help="Comma-separated, as EasyEdit names them. By default all that can run."),
-    ] = None,
+    methods: MethodsOption = None,
     hparams: HparamsOption = None,
     model: ModelOption = "smollm2-135m",
     device: MethodDeviceOption = None,
@@ -46,14 +43,13 @@ def compare(
     source = find_easyedit()
     typer.echo(f"EasyEdit: {source.version} ({source.found_by}), {source.package}")
     file = find_hparams(Path("LARIMAR") / model) if hparams is None else hparams / "LARIMAR" / f"{model}.yaml"
-    chosen = None if methods is None else [name.strip() for name in methods.split(",")]
     context = Context(
         file,
         counterfact=data,
         out=out,
         limit=edits,
         baseline_cases=edits,
-        baselines=EasyEditBaselines(chosen, device, typer.echo),
+        baselines=EasyEditBaselines(names_in(methods), device, typer.echo),
     )
     summary = find("compare").run(context, out)
     if not summary["rows"]:

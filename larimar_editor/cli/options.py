@@ -22,12 +22,14 @@ __all__ = [
     "DtypeOption",
     "HparamsOption",
     "MethodDeviceOption",
+    "MethodsOption",
     "ModelOption",
     "PlainTextOption",
     "SetOption",
     "TextOption",
     "ZsreOption",
     "methods_device",
+    "names_in",
     "settings_of",
 ]
 
@@ -65,6 +67,10 @@ HparamsOption = Annotated[
     Optional[Path], typer.Option(help="Folder with METHOD/MODEL.yaml; by default the files that ship.")
 ]
 ModelOption = Annotated[str, typer.Option(help="Which MODEL.yaml.")]
+MethodsOption = Annotated[
+    Optional[str],
+    typer.Option(help="Methods, comma-separated, as EasyEdit names them. By default all that can run."),
+]
 MethodDeviceOption = Annotated[
     Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")
 ]
@@ -98,3 +104,8 @@ def settings_of(pairs: Sequence[str] | None, option: str = "--set") -> dict[str,
 def methods_device(device: str) -> str:
     """A device as EasyEdit's methods take it: cpu or a CUDA index."""
     return device.removeprefix("cuda:").replace("cuda", "0")
+
+
+def names_in(text: str | None) -> list[str] | None:
+    """Those of a comma-separated list; None where none is given."""
+    return None if text is None else [name.strip() for name in text.split(",")]

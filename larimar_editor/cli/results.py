@@ -12,9 +12,11 @@ from larimar_editor.cli.options import (
     AskedOption,
     CounterFactOption,
     DeviceOption,
+    MethodsOption,
     PlainTextOption,
     ZsreOption,
     methods_device,
+    names_in,
 )
 
 
@@ -37,6 +39,7 @@ def results(
     write_only: Annotated[
         bool, typer.Option("--write-only", help="Measure nothing: write the pages from what is there.")
     ] = False,
+    methods: MethodsOption = None,
     device: DeviceOption = "cpu",
 ) -> None:
     """Make the tables of the documentation, and write its pages from them. A run that was stopped goes on;
@@ -54,10 +57,10 @@ def results(
     from larimar_editor.hparams import find_hparams
 
     planned = Plan.read(plan)
-    chosen = None if only is None else {name.strip() for name in only.split(",")}
-    if chosen and (unknown := chosen - {each.name for each in planned.tables}):
+    chosen = names_in(only)
+    if chosen and (unknown := set(chosen) - {each.name for each in planned.tables}):
         raise typer.BadParameter(f"not planned: {', '.join(sorted(unknown))}", param_hint="--only")
-    methods = EasyEditBaselines(device=methods_device(device), log=typer.echo)
+    beside = EasyEditBaselines(names_in(methods), methods_device(device), typer.echo)
     context = Context(
         find_hparams("LARIMAR/smollm2-135m"),
         counterfact,
@@ -71,7 +74,7 @@ def results(
     for table in planned.tables:
         if write_only or (chosen is not None and table.name not in chosen):
             continue
-        baselines = methods if table.baselines else NoBaselines()
+        baselines = beside if table.baselines else NoBaselines()
         own = replace(
             context,
             limit=table.limit,

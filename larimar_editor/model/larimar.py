@@ -262,6 +262,12 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """
         return super().scope_of(questions_in(prompts, self.chat_turns))
 
+    def reading_of(self, prompts: Sequence[str]) -> Reading:
+        """What the memory says to texts that are to go on, as `generate` reads it; of a chat in the decoder's
+        template to its last question.
+        """
+        return self.read(questions_in(prompts, self.chat_turns), [text.endswith("\n") for text in prompts])
+
     def _reading(self, count: int, *inputs) -> Reading:
         """What the memory says to a batch of ``count`` rows; ``inputs`` as for `prompts_of`.
 

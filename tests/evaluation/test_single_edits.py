@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from larimar_editor.data.edits import load_edits
+from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.evaluation.harness.scores import target_scores
-from larimar_editor.evaluation.harness.single_edits import score_single_edits
+from larimar_editor.evaluation.harness.single_edits import answered_alone, score_single_edits
 from larimar_editor.model.prompts import announced_prompts
 
 
@@ -51,3 +52,25 @@ def test_a_prompt_that_ends_in_a_space_is_scored_on_every_token_of_its_target(ti
         plain, spaced = target_scores(tiny, [("The capital is", target), ("The capital is ", target)])
         assert spaced.predicted == plain.predicted and len(spaced.predicted) >= 1
         assert spaced.log_probability == pytest.approx(plain.log_probability, abs=1e-5)
+
+
+def test_texts_of_cases_that_share_a_pass_are_those_of_each_alone(tiny):
+    edits = load_edits(limit=3)
+    in_chat = lambda text: tiny.tokenizer.apply_chat_template(
+        [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+    )
+    prompts = lambda edit: [edit.prompt, in_chat(edit.prompt), edits[0].locality_prompts[0]]
+    cases = [([edit.request], prompts(edit)) for edit in edits[:2]] + [([], prompts(edits[2]))]
+    expected = []
+    for requests, asked in cases:
+        tiny.reset()
+        if requests:
+            tiny.write(requests)
+        expected += [answers(tiny, [prompt], max_new_tokens=8)[0] for prompt in asked]
+    tiny.reset()
+    tiny.write([{"prompt": "The one that stays is", "target_new": "here"}])
+    state = tiny.edited_state
+    assert answered_alone(tiny, cases, batch=5, max_new_tokens=8) == expected
+    assert tiny.edited_state is state
+    tiny.reset()
+    assert expected[0] != answers(tiny, [edits[0].prompt], max_new_tokens=8)[0]  # the memory did speak

@@ -11,6 +11,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from larimar_editor.data.edits import Edit
+from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.scores import TargetScore, target_scores
 from larimar_editor.model.larimar import LarimarForCausalLM
@@ -103,6 +104,37 @@ def scored_alone(
     return AloneScores(
         target_scores(model, pairs, reading), reading.in_scope.tolist(), target_scores(model, pairs, nothing)
     )
+
+
+def answered_alone(
+    model: LarimarForCausalLM,
+    cases: Sequence[tuple[Sequence[Mapping | Fact], Sequence[str]]],
+    batch: int = 16,
+    **sampling,
+) -> list[str]:
+    """Write each case's requests to a memory of their own, and what the model then says after its prompts;
+    cases share passes of the decoder.
+
+    Args:
+        model: its edited state is as before afterwards.
+        cases: requests, none of which measure the base model, and prompts.
+        batch: prompts that are gone on from at once.
+        sampling: see `larimar_editor.evaluation.harness.answers.answers`.
+
+    Returns:
+        a text for each prompt, one case after the other.
+    """
+    texts: list[str] = []
+    held: list[tuple[str, Reading]] = []
+    for requests, prompts in cases:
+        with preserved(model, model.edited_state.cleared()):
+            if requests:
+                model.write(requests)
+            held += [(prompt, model.reading_of([prompt])) for prompt in prompts]
+    for start in range(0, len(held), batch):
+        part, readings = zip(*held[start : start + batch])
+        texts += answers(model, part, batch=batch, reading=Reading.joined(readings), **sampling)
+    return texts
 
 
 def record_of(edit: Edit, after: Sequence[TargetScore], before: Sequence[TargetScore]) -> dict:

@@ -12,10 +12,9 @@ from larimar_editor.evaluation.harness.answers import answers, times_said
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
 from larimar_editor.evaluation.harness.fluency import distinct, ngram_entropy
-from larimar_editor.evaluation.harness.many_edits import write_all
-from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.scores import target_scores
+from larimar_editor.evaluation.harness.single_edits import answered_alone
 from larimar_editor.evaluation.harness.trials import Stage, Trial, request
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
@@ -45,12 +44,8 @@ def _base(context: Context, edits: Sequence[Edit]) -> list[dict]:
 
 
 def _larimar(context: Context, edits: Sequence[Edit]) -> list[dict]:
-    model, texts = context.larimar(), []
-    for edit in edits:
-        with preserved(model, model.edited_state.cleared()):
-            write_all(model, [edit], sequentially=True, progress=False)
-            texts += answers(model, [edit.prompt], **_OPTIONS)
-    return _records(model, edits, texts)
+    model, cases = context.larimar(), [([edit.request], [edit.prompt]) for edit in edits]
+    return _records(model, edits, answered_alone(model, cases, _BATCH, **_OPTIONS))
 
 
 def _of_method(context: Context, method: str):

@@ -15,13 +15,11 @@ from larimar_editor.data.edits import Edit, first_name
 from larimar_editor.data.knowedit import answered_prompts, is_held_out, is_knowedit, read_knowedit
 from larimar_editor.data.questions.facts import AskedFacts
 from larimar_editor.data.questions.kinds import read_kinds
-from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.fluency import ngram_entropy
-from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.records import Condition
-from larimar_editor.evaluation.harness.single_edits import scored_alone, the_edit_alone
+from larimar_editor.evaluation.harness.single_edits import answered_alone, scored_alone, the_edit_alone
 from larimar_editor.evaluation.harness.trials import Stage, Trial, request
 
 Pair = tuple[str, str]
@@ -36,7 +34,7 @@ PORTABILITY = {
 LOCALITY = {"specificity": "Relation_Specificity", "forgetfulness": "Forgetfulness"}
 OWN_CASES = 60
 TOKENS = 100  # EasyEdit's
-_BATCH = 8
+_BATCH = 16
 
 
 @dataclass(frozen=True)
@@ -164,14 +162,9 @@ def _condition(
         shares = (
             (edited.accuracy, edited.as_before(base)) for edited, base in zip(scores.edited, scores.base)
         )
-        records = []
-        for case in part:
-            with preserved(model, model.edited_state.cleared()):
-                if written := requests(case.edit):
-                    model.write(written)
-                (text,) = answers(model, [case.edit.prompt], TOKENS)
-            records.append(case.record([next(shares) for _ in case.pairs], text))
-        return records
+        said = [(requests(case.edit), [case.edit.prompt]) for case in part]
+        texts = answered_alone(model, said, _BATCH, max_new_tokens=TOKENS)
+        return [case.record([next(shares) for _ in case.pairs], text) for case, text in zip(part, texts)]
 
     return Condition(f"{data}: {name}", cases, score, _BATCH, {"data": data})
 

@@ -17,6 +17,7 @@ from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, wr
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.real_world import answer_in, exact_match, in_chat, sampling
 from larimar_editor.evaluation.harness.records import Condition, LeftOut, cases_of
+from larimar_editor.evaluation.harness.single_edits import answered_alone
 from larimar_editor.evaluation.harness.trials import Stage, Trial, request
 
 ROWS = 512  # the default of `memory_rows`
@@ -36,7 +37,8 @@ class _Chat:
 
     def single(self, edits: Sequence[Edit]) -> list[str]:
         """Each edit alone in memory."""
-        return [text for edit in edits for text in self.in_sequence([edit])]
+        model, cases = self.context.larimar(), [([edit.request], self._asked([edit])) for edit in edits]
+        return answered_alone(model, cases, _BATCH, **self._options)
 
     def in_sequence(self, edits: Sequence[Edit]) -> list[str]:
         """Asked once all edits are written."""
@@ -63,9 +65,13 @@ class _Chat:
         ]
 
     def _said(self, edits: Sequence[Edit], **settings) -> list[str]:
-        # With a cache, which takes a fraction of the time and changes no greedy answer.
-        options = sampling(self.tokenizer) | {"use_cache": True}
-        return answers(self.context.larimar(**settings), self._asked(edits), batch=_BATCH, **options)
+        model = self.context.larimar(**settings)
+        return answers(model, self._asked(edits), batch=_BATCH, **self._options)
+
+    @property
+    def _options(self) -> dict:
+        """With a cache, which takes a fraction of the time and changes no greedy answer."""
+        return sampling(self.tokenizer) | {"use_cache": True}
 
     def _of_trials(self, method: str, blocks: Sequence[Sequence[Edit]]) -> list[str]:
         options, seed = sampling(self.tokenizer), self.context.seed
