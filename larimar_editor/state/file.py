@@ -1,71 +1,32 @@
 """The edited state in one SQLite file: every edit is a transaction, and none is forgotten until `compact`.
 
-Tables
-    ``facts`` with ``encodings`` (what scope and addressing need, read when the file is opened) and
-    ``latents`` (read when one is asked for); ``operations``, numbered; ``spans``, which operation wrote a
-    fact and which forgot it. A fact is written now where a span of it is open. To undo the last operation is
-    to delete its row: foreign keys do the rest.
-
-SQLite's WAL with ``synchronous = FULL``: a transaction is on the disk when `commit` returns, or gone whole.
 Every blob and every fact's texts end with or have a CRC-32, as SQLite's own check does not look into them.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import struct
 import time
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from socket import gethostname
 from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from torch import Tensor
 
+from larimar_editor.state.database import FORMAT_VERSION, Database
 from larimar_editor.state.entries import Entry
 from larimar_editor.state.fact import Fact
 from larimar_editor.utils.locks import Lock
 
-FORMAT_VERSION = 5  # 1 to 3 were folders; 4 had its embeddings in float32
-
 BASE = "base"  # the operation that wrote what cannot be undone
-PATIENCE = 30.0  # seconds to wait for another process's transaction
-
-_APPLICATION = 0x4C524D52  # "LRMR"
 _EMBEDDINGS = ("float32", "float16")  # in which they may be kept
-_SQLITE = (3, 37)  # the first with STRICT tables
-_AT_ONCE = 500  # ids in one question
 _FEW = 20
-_SCHEMA = """
-CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE operations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, done_at REAL NOT NULL) STRICT;
-CREATE TABLE facts (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, prompt TEXT NOT NULL, target_new TEXT NOT NULL,
-    subject TEXT, written_at REAL NOT NULL, crc INTEGER NOT NULL
-) STRICT;
-CREATE INDEX facts_by_key ON facts (key);
-CREATE TABLE encodings (
-    fact INTEGER PRIMARY KEY REFERENCES facts ON DELETE CASCADE, scope BLOB NOT NULL, key BLOB
-) STRICT;
-CREATE TABLE latents (fact INTEGER PRIMARY KEY REFERENCES facts ON DELETE CASCADE, value BLOB NOT NULL)
-STRICT; CREATE TABLE spans (
-    fact INTEGER NOT NULL REFERENCES facts ON DELETE CASCADE,
-    written_by INTEGER NOT NULL REFERENCES operations ON DELETE CASCADE,
-    forgotten_by INTEGER REFERENCES operations ON DELETE SET NULL,
-    PRIMARY KEY (fact, written_by)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX spans_by_writing ON spans (written_by);
-CREATE INDEX spans_by_forgetting ON spans (forgotten_by) WHERE forgotten_by IS NOT NULL;
-CREATE INDEX spans_open ON spans (fact) WHERE forgotten_by IS NULL;
-"""
 _FACTS = "SELECT id, prompt, target_new, subject, written_at, crc FROM facts"
 
 
@@ -119,164 +80,64 @@ class StateFile:
     """
 
     def __init__(self, path: str | Path, origin: Mapping[str, str] | None, writes: bool = True):
-        self.path, self.writes = Path(path), writes
+        self._database = Database(Path(path), origin, writes)
         # What reads from it, and has to be told before it loses something.
         self.readers: weakref.WeakSet[Reader] = weakref.WeakSet()
-        self.lock, self._held = Lock(), None
-        self._connection: sqlite3.Connection | None = None
-        if self.path.is_dir():
-            raise IsADirectoryError(
-                f"{path} is a folder, and an edited state is a file. A folder of an older version of "
-                f"larimar_editor is read by: larimar-editor facts import FILE {path}"
-            )
-        if not self.path.exists():
-            if not writes:
-                raise FileNotFoundError(f"no edited state in {path}")
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        if sqlite3.sqlite_version_info < _SQLITE:
-            raise OSError(f"SQLite 3.37 or later is needed, this Python has {sqlite3.sqlite_version}")
-        if writes:
-            self._held = self._hold()
-        try:
-            with self._named():
-                self._connection = self._connected()
-                self._check(origin)
-        except BaseException:
-            self.close(keep=False)
-            raise
 
-    # --- opening ---
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self._database.path
 
-    def _hold(self) -> FileLock:
-        lock = FileLock(self.path.with_name(self.path.name + ".lock"), thread_local=False)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise OSError(
-                f"{self.path} is being written by {self._writer()}: close it there, or open another file"
-            ) from None
-        return lock
+    @property
+    def writes(self) -> bool:
+        """Whether it is written to."""
+        return self._database.writes
 
-    def _writer(self) -> str:
-        try:
-            with closing(sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-                return connection.execute("SELECT value FROM about WHERE name = 'writer'").fetchone()[0]
-        except (sqlite3.Error, TypeError):
-            return "another process"
+    @property
+    def lock(self) -> Lock:
+        """Of the threads that ask it."""
+        return self._database.lock
 
-    def _connected(self) -> sqlite3.Connection:
-        if self.writes:
-            return self._connect("mode=rwc")
-        connection = self._connect("mode=ro")
-        try:
-            connection.execute("BEGIN")  # held until it is closed: what is read is of one moment
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            return connection
-        except sqlite3.OperationalError:
-            connection.close()
-            if self.path.with_name(self.path.name + "-wal").exists():
-                raise
-            return self._connect("immutable=1")  # in a folder that may not be written
-
-    def _connect(self, how: str) -> sqlite3.Connection:
-        uri = f"{self.path.resolve().as_uri()}?{how}"
-        connection = sqlite3.connect(
-            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=PATIENCE
-        )
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.create_function("folded", 1, str.casefold, deterministic=True)
-        return connection
-
-    def _check(self, origin: Mapping[str, str] | None) -> None:
-        version, application, tables = (
-            self._one(question)
-            for question in (
-                "PRAGMA user_version",
-                "PRAGMA application_id",
-                "SELECT count(*) FROM sqlite_schema",
-            )
-        )
-        if tables and application != _APPLICATION:
-            raise ValueError(f"{self.path} is a database, but no edited state of larimar_editor")
-        if version > FORMAT_VERSION:
-            raise ValueError(
-                f"{self.path} has format {version}; this version of larimar_editor reads up to "
-                f"{FORMAT_VERSION}"
-            )
-        if self.writes:
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
-        elif not tables:
-            raise FileNotFoundError(f"no edited state in {self.path}: it is empty")
-        if not tables:
-            self._make()
-        for check in ("PRAGMA integrity_check(1)", "PRAGMA foreign_key_check"):
-            found = self._database.execute(check).fetchone()
-            if found not in (None, ("ok",)):
-                raise ValueError(f"{self.path} is damaged: {found[0]}")
-        self._check_origin(origin)
-        if self.writes:
-            with self._transaction():
-                self._say({"writer": f"process {os.getpid()} on {gethostname()}"})
-
-    def _make(self) -> None:
-        with self._transaction():
-            for statement in _SCHEMA.split(";"):
-                self._database.execute(statement)
-            self._database.execute(f"PRAGMA application_id = {_APPLICATION}")
-            self._database.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-
-    def _check_origin(self, wanted: Mapping[str, str] | None) -> None:
-        recorded = self.origin
-        if wanted and not recorded and not self.last_number():
-            if self.writes:
-                with self._transaction():
-                    self._say({f"origin.{name}": value for name, value in wanted.items()})
-            return
-        other = [
-            f"{name}: {recorded.get(name)!r} there, {value!r} here"
-            for name, value in (wanted or {}).items()
-            if recorded.get(name) != value
-        ]
-        if other:
-            raise ValueError(
-                f"the edited state in {self.path} was made by another model or other settings: "
-                + "; ".join(other)
-            )
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be asked anything."""
+        return self._database.is_open
 
     # --- reading ---
 
     @property
     def origin(self) -> dict[str, str]:
         """What made the numbers in it."""
-        rows = self._all("SELECT substr(name, 8), value FROM about WHERE name LIKE 'origin.%'")
-        return dict(rows)
+        return self._database.origin
 
     @property
     def next_id(self) -> int:
         """Of the next fact; no fact ever had it."""
         question = "SELECT max(ifnull(max(id), 0), ifnull((SELECT seq FROM sqlite_sequence), 0)) FROM facts"
-        return self._all(question)[0][0] + 1
+        return self._database.one(question) + 1
 
     def __len__(self) -> int:
-        with self._named():
-            return self._one("SELECT count(*) FROM spans WHERE forgotten_by IS NULL")
+        return self._database.one("SELECT count(*) FROM spans WHERE forgotten_by IS NULL")
 
     def ids(self) -> list[int]:
         """Of what is written, ascending."""
-        return [id for (id,) in self._all("SELECT fact FROM spans WHERE forgotten_by IS NULL ORDER BY fact")]
+        return [
+            id
+            for (id,) in self._database.all("SELECT fact FROM spans WHERE forgotten_by IS NULL ORDER BY fact")
+        ]
 
     def ids_of(self, key: str) -> Iterator[int]:
         """Of facts with this `Fact.key`, written or forgotten, the newest first."""
         question = "SELECT id FROM facts WHERE key = ? AND id < ? ORDER BY id DESC LIMIT ?"
         last = 1 << 62
-        while found := self._all(question, (key, last, _FEW)):
+        while found := self._database.all(question, (key, last, _FEW)):
             yield from (id for (id,) in found)
             last = found[-1][0]
 
     def is_written(self, id: int) -> bool:
         """Whether the fact of an id is written now."""
-        return bool(self._all("SELECT 1 FROM spans WHERE fact = ? AND forgotten_by IS NULL", (id,)))
+        return bool(self._database.all("SELECT 1 FROM spans WHERE fact = ? AND forgotten_by IS NULL", (id,)))
 
     def search(self, words: str, limit: int = -1) -> list[int]:
         """Ids of written facts in whose prompt, target or subject these words stand, at most ``limit``."""
@@ -285,11 +146,11 @@ class StateFile:
             "SELECT id FROM facts JOIN spans ON fact = id AND forgotten_by IS NULL "
             f"WHERE instr(folded({texts}), folded(?)) ORDER BY id LIMIT ?"
         )
-        return [id for (id,) in self._all(question, (words, limit))]
+        return [id for (id,) in self._database.all(question, (words, limit))]
 
     def known(self, ids: Sequence[int]) -> list[int]:
         """Those of these ids that there is a fact of, written or forgotten."""
-        found = {id for (id,) in self._of_ids("SELECT id FROM facts", "id", ids)}
+        found = {id for (id,) in self._database.of_ids("SELECT id FROM facts", "id", ids)}
         return [id for id in ids if id in found]
 
     def facts(self, ids: Sequence[int]) -> list[Fact]:
@@ -299,7 +160,7 @@ class StateFile:
             ValueError: a damaged one, or one that is not there.
         """
         found: dict[int, Fact] = {}
-        for id, prompt, target, subject, at, crc in self._of_ids(_FACTS, "id", ids):
+        for id, prompt, target, subject, at, crc in self._database.of_ids(_FACTS, "id", ids):
             if crc != _crc_of(prompt, target, subject, at):
                 raise ValueError(f"fact {id} in {self.path} is damaged: it is not what was written")
             found[id] = Fact(prompt, target, id, at, subject)
@@ -307,7 +168,7 @@ class StateFile:
 
     def values(self, ids: Sequence[int]) -> list[bytes]:
         """The latents of these facts, at rest. Raises as `facts`."""
-        rows = self._of_ids("SELECT fact, value FROM latents", "fact", ids)
+        rows = self._database.of_ids("SELECT fact, value FROM latents", "fact", ids)
         found = {id: self._opened(value, id) for id, value in rows}
         return self._each(found, ids)
 
@@ -320,7 +181,9 @@ class StateFile:
         """
         scope: dict[int, bytes] = {}
         key: dict[int, bytes] = {}
-        for id, of_scope, of_key in self._of_ids("SELECT fact, scope, key FROM encodings", "fact", ids):
+        for id, of_scope, of_key in self._database.of_ids(
+            "SELECT fact, scope, key FROM encodings", "fact", ids
+        ):
             scope[id] = self._opened(of_scope, id)
             if of_key is not None:
                 key[id] = self._opened(of_key, id)
@@ -336,7 +199,7 @@ class StateFile:
 
     def operations(self) -> Iterator[Done]:
         """All of them, first to last."""
-        for row in self._all("SELECT number, name, done_at FROM operations ORDER BY number"):
+        for row in self._database.all("SELECT number, name, done_at FROM operations ORDER BY number"):
             yield self._done(*row)
 
     # --- writing ---
@@ -361,7 +224,7 @@ class StateFile:
         Raises:
             OSError: it could not be written; the file is as it was.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             number = self.last_number() + 1
             connection.execute("INSERT INTO operations VALUES (?, ?, ?)", (number, name, time.time()))
             connection.executemany(
@@ -385,7 +248,7 @@ class StateFile:
             for f in (entry.fact for entry in written)
         )
         if written and connection.execute("SELECT 1 FROM encodings LIMIT 1").fetchone() is None:
-            self._say({"embeddings": str(columns["scope"].dtype).removeprefix("torch.")})
+            self._database.say({"embeddings": str(columns["scope"].dtype).removeprefix("torch.")})
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")  # of one that was empty till now
         scope = _blobs(columns["scope"], self._embeddings()) if written else []
         keys: Iterable[bytes | None] = (
@@ -406,16 +269,18 @@ class StateFile:
 
     def last_number(self) -> int:
         """Of the last operation; 0 where there is none."""
-        return self._all("SELECT ifnull(max(number), 0) FROM operations")[0][0]
+        return self._database.one("SELECT ifnull(max(number), 0) FROM operations")
 
     def last(self) -> Done | None:
         """The last operation, which `undo` takes back; None where there is none that could be."""
-        found = self._all("SELECT number, name, done_at FROM operations ORDER BY number DESC LIMIT 1")
+        found = self._database.all(
+            "SELECT number, name, done_at FROM operations ORDER BY number DESC LIMIT 1"
+        )
         return next((self._done(*row) for row in found if row[1] != BASE), None)
 
     def undoable(self) -> int:
         """How many operations can be undone."""
-        return self._all("SELECT count(*) FROM operations WHERE name != ?", (BASE,))[0][0]
+        return self._database.one("SELECT count(*) FROM operations WHERE name != ?", (BASE,))
 
     def undo(self) -> None:
         """Take the last operation back, with the facts that it alone wrote.
@@ -423,7 +288,7 @@ class StateFile:
         Raises:
             OSError: it could not be written; the file is as it was.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             number = self.last_number()
             wrote = connection.execute("SELECT fact FROM spans WHERE written_by = ?", (number,)).fetchall()
             for reader in list(self.readers):
@@ -440,7 +305,7 @@ class StateFile:
             OSError: it could not be written; the file is as it was, or what is forgotten is still in it, as
                 another process reads it or the disk has no room for a copy.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             number, written = self.last_number(), set(self.ids())
             for reader in list(self.readers):
                 reader.fetch([id for id in reader.ids if id not in written])
@@ -449,9 +314,8 @@ class StateFile:
             connection.execute("UPDATE spans SET written_by = ?", (number,))
             connection.execute("DELETE FROM operations WHERE number < ?", (number,))
             connection.execute("DELETE FROM facts WHERE NOT EXISTS (SELECT 1 FROM spans WHERE fact = id)")
-        with self._named(), self.lock:
-            self._database.execute("VACUUM")
-            (busy, *_) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._database.all("VACUUM")
+        busy = self._database.one("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
             raise OSError(
                 f"{self.path} is being read: what is forgotten is in it until that ends; then compact again"
@@ -471,19 +335,14 @@ class StateFile:
         Raises:
             OSError: it could not be written; the file is as it was.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             connection.execute("DELETE FROM operations")
             connection.execute("DELETE FROM facts")
             connection.execute("DELETE FROM about WHERE name LIKE 'origin.%'")
-            self._say({f"origin.{name}": value for name, value in origin.items()})
+            self._database.say({f"origin.{name}": value for name, value in origin.items()})
             connection.execute("INSERT INTO operations VALUES (1, ?, ?)", (BASE, time.time()))
             self._insert(connection, written, columns, number=1)
             self._reserve(connection, next_id)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can be asked anything."""
-        return self._connection is not None
 
     def close(self, keep: bool = True) -> None:
         """Let go of the file.
@@ -493,78 +352,27 @@ class StateFile:
         """
         with self.lock:
             try:
-                if self._connection is not None:
-                    for reader in list(self.readers) if keep else ():
-                        reader.fetch(list(reader.ids))
+                for reader in list(self.readers) if keep and self.is_open else ():
+                    reader.fetch(list(reader.ids))
             finally:
-                if self._connection is not None:
-                    self._connection.close()
-                    self._connection = None
-                if self._held is not None:
-                    self._held.release()
-                    self._held = None
+                self._database.close()
 
     def __deepcopy__(self, memo: dict) -> None:
         """None: the copy of a model writes to no file, as a file has one writer."""
 
-    # --- SQL ---
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """What SQLite raises, as what it is, with the file's name."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise OSError(f"{self.path}: {error}") from error
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            raise ValueError(f"{self.path} is damaged, or no edited state: {error}") from error
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        if not self.writes:
-            raise OSError(f"{self.path} was opened to be read only")
-        with self._named(), self.lock:
-            connection = self._database
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-    def _all(self, question: str, values: Sequence = ()) -> list[tuple]:
-        with self._named(), self.lock:
-            return self._database.execute(question, values).fetchall()
-
-    def _one(self, question: str):
-        return self._database.execute(question).fetchone()[0]
-
-    @property
-    def _database(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise RuntimeError(f"{self.path} has been closed")
-        return self._connection
-
-    def _of_ids(self, question: str, name: str, ids: Sequence[int]) -> Iterator[tuple]:
-        for start in range(0, len(ids), _AT_ONCE):
-            part = list(map(int, ids[start : start + _AT_ONCE]))
-            yield from self._all(f"{question} WHERE {name} IN ({','.join('?' * len(part))})", part)
-
-    def _say(self, values: Mapping[str, str]) -> None:
-        self._database.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", values.items())
-
     def _embeddings(self) -> str:
         """In which `_EMBEDDINGS` are kept."""
-        found = [value for (value,) in self._all("SELECT value FROM about WHERE name = 'embeddings'")]
+        found = [
+            value for (value,) in self._database.all("SELECT value FROM about WHERE name = 'embeddings'")
+        ]
         if not set(found) <= set(_EMBEDDINGS):
             raise ValueError(f"{self.path} is damaged: it has embeddings in {found[0]!r}")
         return found[0] if found else _EMBEDDINGS[0]
 
     def _done(self, number: int, name: str, done_at: float) -> Done:
         changed = lambda by: tuple(
-            id for (id,) in self._all(f"SELECT fact FROM spans WHERE {by} = ? ORDER BY fact", (number,))
+            id
+            for (id,) in self._database.all(f"SELECT fact FROM spans WHERE {by} = ? ORDER BY fact", (number,))
         )
         return Done(number, name, done_at, changed("forgotten_by"), changed("written_by"))
 

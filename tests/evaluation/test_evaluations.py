@@ -27,6 +27,7 @@ from larimar_editor.evaluation.harness.answers import answers, f1, recalled
 from larimar_editor.evaluation.harness.baselines import single_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import mean, resampled
+from larimar_editor.evaluation.harness.evaluation import Figure
 from larimar_editor.evaluation.harness.lifetimes import Lifetime, texts_of
 from larimar_editor.evaluation.harness.records import Condition, read_records, run_conditions
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
@@ -205,6 +206,15 @@ def test_tables_say_count_and_interval(tmp_path):
     latex = (tmp_path / "table.tex").read_text()
     assert r"a\_b & 98.2 (97.0 to 99.0; n = 7) & –" in latex and r"X, \% & Y \\" in latex
     assert list(pd.read_csv(tmp_path / "table.csv").iloc[:, 0]) == ["a_b", "paper: theirs"]
+
+
+def test_a_figure_of_a_whole_run_is_shown_without_an_interval():
+    column = Figure("first", "First", lambda records: records[0]["seconds"])
+    records = [{"seconds": 3.0}, {"seconds": 0.1}, {"seconds": 0.2}]
+    estimate = column.of(records).to_dict()
+    assert estimate == {"value": 3.0, "count": 3, "low": 3.0, "high": 3.0} and column.of([]) is None
+    frame = estimates_frame([{"name": "a", "first": estimate}], {"first": "First"})
+    assert frame.iloc[0].tolist() == ["a", "3.000 (n = 3)"]
 
 
 def test_other_settings_do_not_mix_with_records(hparams, tmp_path):

@@ -14,7 +14,8 @@ from conftest import FACTS, make_tiny
 from crashes import killed
 from states import KEY, ORIGIN, blank, blank_fixed, less, same, write, written
 
-from larimar_editor.state.file import FORMAT_VERSION, StateFile
+from larimar_editor.state.database import FORMAT_VERSION
+from larimar_editor.state.file import StateFile
 from larimar_editor.state.history import History
 from larimar_editor.state.operations import Clear, Forget
 from larimar_editor.state.register import StateRegister
@@ -209,7 +210,7 @@ def test_a_damaged_byte_is_noticed_or_changes_nothing(tmp_path):
 
 
 def test_one_writes_and_others_read_meanwhile(tmp_path, monkeypatch):
-    monkeypatch.setattr("larimar_editor.state.file.PATIENCE", 0.2)
+    monkeypatch.setattr("larimar_editor.state.database.PATIENCE", 0.2)
     path, history = tmp_path / "edits.db", opened(tmp_path / "edits.db")
     done(history, write(0))
     with pytest.raises(OSError, match=f"being written by process {os.getpid()} on"):
@@ -239,7 +240,7 @@ def test_one_writes_and_others_read_meanwhile(tmp_path, monkeypatch):
 @pytest.mark.parametrize("failing", ["full", "read only"])
 def test_an_edit_that_cannot_be_kept_is_not_made(tmp_path, failing):
     path, history = tmp_path / "edits.db", opened(tmp_path / "edits.db")
-    before, connection = done(history, write(0)), history.file._database
+    before, connection = done(history, write(0)), history.file._database.connection
     if failing == "full":
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -311,7 +312,7 @@ def test_compacting_lets_go_of_what_is_forgotten_and_of_nothing_else(tmp_path):
     done(history, write(*range(200)))
     held = history.state
     state = done(history, Forget(tuple(range(3, 201))))
-    history.file._database.execute("PRAGMA wal_checkpoint")
+    history.file._database.connection.execute("PRAGMA wal_checkpoint")
     before = path.stat().st_size
     history.file.compact()
     assert same(history.state, state) and same(on_disk(path), state)

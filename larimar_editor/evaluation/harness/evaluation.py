@@ -52,6 +52,18 @@ class Statistic(Column):
 
 
 @dataclass(frozen=True)
+class Figure(Statistic):
+    """A column whose ``value`` is one figure of the whole run, such as a peak: it has no interval."""
+
+    def of(self, records: Sequence[Mapping]) -> Estimate | None:
+        """The figure; None without a record."""
+        if not records:
+            return None
+        value = self.scale * self.value(records)
+        return Estimate(value, len(records), value, value)
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """One table or figure.
 

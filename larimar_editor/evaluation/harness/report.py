@@ -87,4 +87,5 @@ def _estimate(estimate: Mapping | None) -> str:
         return NOTHING
     value, low, high = (shown(estimate[key]) for key in ("value", "low", "high"))
     p = f"; p = {estimate['p']:.2g}" if "p" in estimate else ""
-    return f"{value} ({low} to {high}; n = {estimate['count']}{p})"
+    interval = "" if estimate["low"] == estimate["high"] else f"{low} to {high}; "
+    return f"{value} ({interval}n = {estimate['count']}{p})"

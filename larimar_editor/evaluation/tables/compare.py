@@ -10,7 +10,7 @@ import numpy as np
 
 from larimar_editor.evaluation.harness.baselines import single_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
-from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
+from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Figure, Statistic
 from larimar_editor.evaluation.harness.plots import bar_plot
 from larimar_editor.evaluation.harness.records import Condition
 
@@ -46,8 +46,8 @@ EVALUATION = Evaluation(
         Column("locality_acc", "Locality", lambda record: record["locality_acc"]),
         Column("portability_acc", "Portability", lambda record: record["portability_acc"]),
         Statistic("seconds", "Seconds per edit (median without the first)", _without_the_first),
-        Statistic("first", "First edit (s)", lambda records: records[0]["seconds"]),
-        Statistic(
+        Figure("first", "First edit (s)", lambda records: records[0]["seconds"]),
+        Figure(
             "memory", "Peak memory (MiB)", lambda records: max(record["peak_memory_mb"] for record in records)
         ),
     ),
