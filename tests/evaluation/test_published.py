@@ -13,6 +13,7 @@ from larimar_editor.cli import app
 from larimar_editor.data.edits import load_edits
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import start_again
+from larimar_editor.evaluation.harness.report import note
 from larimar_editor.evaluation.published.pages import Published, command
 from larimar_editor.evaluation.published.plan import Plan
 from larimar_editor.evaluation.tables import NAMES, find
@@ -29,8 +30,13 @@ brief:
 """
 
 
-def record(seconds, **post):
-    return {"seconds": seconds, "peak_memory_mb": 1.0, "environment": {}, "post": post}
+def record(seconds, hardware="one CPU", **post):
+    return {
+        "seconds": seconds,
+        "peak_memory_mb": 1.0,
+        "environment": {"hardware": hardware},
+        "post": post,
+    }
 
 
 class Given:
@@ -38,7 +44,7 @@ class Given:
 
     records: ClassVar = {
         "LARIMAR": [record(0.5, rewrite_acc=1.0)] * 4,
-        "ROME": [record(30.0, rewrite_acc=0.0)] * 4,
+        "ROME": [record(30.0, "another CPU", rewrite_acc=0.0)] * 4,
         "MEMIT": [record(10.0, rewrite_acc=value) for value in (1.0, 1.0, 1.0, 0.5)],
     }
 
@@ -75,11 +81,19 @@ def test_the_page_has_what_was_run_how_to_read_it_and_what_is_missing(published)
     page = published.page("# Results\n")
     summary = published.summaries["compare"]
     assert page.startswith("# Results\n\n## In brief\n") and "Read it slowly." in page
-    assert "Planned and not measured: zsre." in page and summary["note"] in page
+    assert "Planned and not measured: zsre." in page and note(summary) in page
     assert "larimar-editor eval compare --dtype float32 --limit 4 --baselines 4\n" in page
     assert (published.folder / "compare" / "table.md").read_text().strip() in page
     assert (published.folder / "compare" / "paired.md").read_text().strip() in page
     assert "](out/compare/figure.png)" in page and summary["settings"]["checkpoint"] in page
+
+
+def test_rows_that_were_timed_on_another_machine_are_named(published):
+    summary = published.summaries["compare"]
+    assert note(summary).endswith(
+        "Of different machines, whose seconds do not compare: LARIMAR, MEMIT on one CPU; ROME on another CPU."
+    )
+    assert "machines" not in note(summary | {"machines": {"one CPU": ["LARIMAR", "MEMIT", "ROME"]}})
 
 
 def test_other_pages_have_their_tables_cut_from_the_same_files(published):

@@ -111,6 +111,7 @@ class Evaluation:
             "rows": rows,
             "paired": self._paired(kept, records),
             "left_out": left_out,
+            "machines": _machines(kept, records),
             "settings": context.describe() | environment(context.device),
         }
         if processes().is_main_process:
@@ -154,6 +155,17 @@ class Evaluation:
                     row[column.key] = None if found is None else found.to_dict()
                 result.append(row)
         return result
+
+
+def _machines(conditions: Sequence[Condition], records: Sequence[Mapping]) -> dict[str, list[str]]:
+    """Conditions by the processor or GPU that they were timed on, where their records say it."""
+    machines: dict[str, list[str]] = {}
+    for condition in conditions:
+        own = (record for record in records if record["condition"] == condition.name)
+        known = (record.get("environment", {}).get("hardware") for record in own)
+        for hardware in dict.fromkeys(filter(None, known)):
+            machines.setdefault(hardware, []).append(condition.name)
+    return machines
 
 
 def start_again(out: Path, context: Context) -> bool:

@@ -72,9 +72,14 @@ def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
 
 
 def note(summary: Mapping) -> str:
-    """What is said below a table: how it differs from the paper's, and what was left out and why."""
+    """What is said below a table: how it differs from the paper's, what was left out and why, and which rows
+    were made on other machines than the rest.
+    """
     left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items())
-    return f"{summary['note']}{left_out}"
+    machines = summary.get("machines", {})
+    made_on = "; ".join(f"{', '.join(rows)} on {hardware}" for hardware, rows in machines.items())
+    apart = f" Of different machines, whose seconds do not compare: {made_on}." if len(machines) > 1 else ""
+    return f"{summary['note']}{left_out}{apart}"
 
 
 def shown(number: float) -> str:
