@@ -45,7 +45,8 @@ def results(
     """Make the tables of the documentation, and write its pages from them. A run that was stopped goes on;
     tables that were made with another checkpoint or other data are made again.
 
-    The page of results is OUT with .md behind it; it opens with what stands in `introduction.md` in OUT.
+    The page of results is OUT with .md behind it; it opens with what stands in `introduction.md` in OUT, and
+    ends with `closing.md`.
     """
     from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
     from larimar_editor.evaluation.harness.baselines import NoBaselines
@@ -86,10 +87,14 @@ def results(
             typer.echo(f"{table.name}: what was there was made with other settings, and is made again")
         find(table.name).run(own, out / table.name)
     published = Published(out, planned)
-    introduction, page = out / "introduction.md", out.with_suffix(".md")
-    opening = introduction.read_text(encoding="utf-8") if introduction.exists() else "# Results"
-    page.write_text(published.page(opening), encoding="utf-8")
+    page = out.with_suffix(".md")
+    around = (_text(out / "introduction.md", "# Results"), _text(out / "closing.md"))
+    page.write_text(published.page(*around), encoding="utf-8")
     typer.echo(f"written: {page}")
     for path in pages or ():
         path.write_text(published.fill(path.read_text(encoding="utf-8")), encoding="utf-8")
         typer.echo(f"written: {path}")
+
+
+def _text(path: Path, default: str = "") -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else default

@@ -78,13 +78,14 @@ def test_the_table_in_brief_says_who_is_ahead_where_the_cases_say_so(published):
 
 
 def test_the_page_has_what_was_run_how_to_read_it_and_what_is_missing(published):
-    page = published.page("# Results\n")
+    page = published.page("# Results\n", "## And more\n")
     summary = published.summaries["compare"]
     assert page.startswith("# Results\n\n## In brief\n") and "Read it slowly." in page
     assert "Planned and not measured: zsre." in page and note(summary) in page
     assert "larimar-editor eval compare --dtype float32 --limit 4 --baselines 4\n" in page
     assert (published.folder / "compare" / "table.md").read_text().strip() in page
     assert (published.folder / "compare" / "paired.md").read_text().strip() in page
+    assert page.endswith("\n\n## And more\n")
     assert "](out/compare/figure.png)" in page and summary["settings"]["checkpoint"] in page
 
 

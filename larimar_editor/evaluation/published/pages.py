@@ -48,11 +48,12 @@ class Published:
         read = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}
         return {name: json.loads(text) for name, text in read.items()}
 
-    def page(self, introduction: str) -> str:
+    def page(self, introduction: str, closing: str = "") -> str:
         """The page of results: the table in brief, then every table with what was run and how to read it.
 
         Args:
             introduction: stands in front.
+            closing: stands behind.
         """
         missing = [each.name for each in self.plan.tables if each.name not in self.summaries]
         parts = [introduction.rstrip(), "## In brief", _ABOUT_BRIEF, self.brief()]
@@ -61,6 +62,7 @@ class Published:
         for planned in self.plan.tables:
             if planned.name in self.summaries:
                 parts += self._section(planned)
+        parts += [closing] if closing else []
         return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
     def brief(self) -> str:
