@@ -68,15 +68,7 @@ class Reader(Protocol):
 class StateFile:
     """An open file.
 
-    Args:
-        path: of the file; made, with its folder, where there is none and it is written to.
-        origin: what makes the numbers of the state that is kept in it; None: whatever has.
-        writes: whether it is written to. One writer at a time, of any process, has a file.
-
-    Raises:
-        FileNotFoundError: there is none, and it is not written to.
-        OSError: a folder, another's (the message says whose), or one that cannot be written.
-        ValueError: no edited state, a damaged one, one of a newer format, or one of another origin.
+    Args and raises: see `larimar_editor.state.database.Database`.
     """
 
     def __init__(self, path: str | Path, origin: Mapping[str, str] | None, writes: bool = True):
