@@ -19,7 +19,7 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
-PAGES := README.md docs/scope.md
+PAGES := README.md docs/scope.md docs/speed.md
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
