@@ -57,9 +57,10 @@ class Figure(Statistic):
 
     def of(self, records: Sequence[Mapping]) -> Estimate | None:
         """The figure; None without a record."""
-        if not records:
+        found = self.value(records) if records else None
+        if found is None:
             return None
-        value = self.scale * self.value(records)
+        value = self.scale * found
         return Estimate(value, len(records), value, value)
 
 
