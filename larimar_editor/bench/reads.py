@@ -12,14 +12,13 @@ from transformers import PreTrainedModel
 
 from larimar_editor.bench.clock import seconds_of, summary
 from larimar_editor.bench.growth import filled
-from larimar_editor.evaluation.harness.preserving import preserved, state_with
+from larimar_editor.evaluation.harness.preserving import preserved, state_with, written_alone
 from larimar_editor.model.larimar import LarimarForCausalLM
 
 
 def reads(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
     """Latency of a read among ``facts``, beside the sentence encoder's pass that it contains."""
-    with preserved(model, model.edited_state.cleared()):
-        model.write(facts)
+    with written_alone(model, facts):
         read = seconds_of([partial(model.read, [fact["prompt"]]) for fact in facts])
         key = seconds_of([partial(model.memory_keys, [fact["prompt"]]) for fact in facts])
     result = {"read": summary(read), "sentence_encoder": summary(key)}

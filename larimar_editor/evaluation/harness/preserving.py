@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.state.edited import EditedState
+from larimar_editor.state.fact import Fact
 
 
 @contextmanager
@@ -23,8 +24,16 @@ def preserved(model: LarimarForCausalLM, state: EditedState | None = None) -> It
         model.edited_state = before
 
 
+@contextmanager
+def written_alone(model: LarimarForCausalLM, requests: Sequence[Mapping | Fact]) -> Iterator[None]:
+    """While it lasts nothing is written but ``requests``, in one block; without any, nothing at all."""
+    with preserved(model, model.edited_state.cleared()):
+        if requests:
+            model.write(requests)
+        yield
+
+
 def state_with(model: LarimarForCausalLM, requests: Sequence[Mapping]) -> EditedState:
     """The state with nothing but ``requests``, written in one block; the model's own stays as it is."""
-    with preserved(model, model.edited_state.cleared()):
-        model.write(requests)
+    with written_alone(model, requests):
         return model.edited_state

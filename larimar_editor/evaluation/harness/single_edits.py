@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.answers import answers
-from larimar_editor.evaluation.harness.preserving import preserved
+from larimar_editor.evaluation.harness.preserving import written_alone
 from larimar_editor.evaluation.harness.scores import TargetScore, target_scores
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
@@ -95,9 +95,7 @@ def scored_alone(
     pairs = [pair for _, own in cases for pair in own]
     readings: list[Reading] = []
     for requests, own in cases:
-        with preserved(model, model.edited_state.cleared()):
-            if requests:
-                model.write(requests)
+        with written_alone(model, requests):
             readings.append(model.read([prompt for prompt, _ in own]))
     reading = Reading.joined(readings)
     nothing = Reading.nothing(len(pairs), model.config.latent_size)
@@ -127,9 +125,7 @@ def answered_alone(
     texts: list[str] = []
     held: list[tuple[str, Reading]] = []
     for requests, prompts in cases:
-        with preserved(model, model.edited_state.cleared()):
-            if requests:
-                model.write(requests)
+        with written_alone(model, requests):
             held += [(prompt, model.reading_of([prompt])) for prompt in prompts]
     for start in range(0, len(held), batch):
         part, readings = zip(*held[start : start + batch])

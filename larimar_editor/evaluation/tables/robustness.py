@@ -16,7 +16,7 @@ from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
-from larimar_editor.evaluation.harness.preserving import preserved
+from larimar_editor.evaluation.harness.preserving import written_alone
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.scores import target_scores
 from larimar_editor.model.reading import Reading
@@ -42,8 +42,7 @@ def _score(context: Context, sigma: float, edits: Sequence[Edit]) -> list[dict]:
     model = context.larimar(sigma_w=sigma, memory="fixed", memory_rows=16)
     records = []
     for edit in edits:
-        with preserved(model, model.edited_state.cleared()):
-            model.write([edit.request])
+        with written_alone(model, [edit.request]):
             torch.manual_seed(context.seed + edit.case_id)  # the same whether or not the run was interrupted
             new, old = target_scores(
                 model, [(edit.prompt, edit.target_new), (edit.prompt, edit.ground_truth)]
