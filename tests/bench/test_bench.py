@@ -12,7 +12,7 @@ from larimar_editor.bench import PARTS, edits, growth, run
 from larimar_editor.bench.clock import summary, timed
 from larimar_editor.cli import app
 
-SMALL = run.Sizes(edits=6, blocks=(1, 8, 64), rows=(16, 64), facts=(10, 300), prompts=(200, 2000))
+SMALL = run.Sizes(edits=6, blocks=(1, 32), rows=(16, 64), facts=(10, 60), prompts=(200, 2000))
 
 
 def test_every_part_is_measured_and_the_model_left_alone(tiny, tmp_path):
