@@ -12,7 +12,7 @@ from larimar_editor.bench import PARTS, edits, growth, run
 from larimar_editor.bench.clock import summary, timed
 from larimar_editor.cli import app
 
-SMALL = run.Sizes(edits=6, blocks=(1, 32), rows=(16, 64), facts=(10, 60), prompts=(200, 2000))
+SMALL = run.Sizes(edits=24, blocks=(1, 32), rows=(16, 64), facts=(10, 60), prompts=(200, 2000))
 
 
 def test_every_part_is_measured_and_the_model_left_alone(tiny, tmp_path):
@@ -27,9 +27,7 @@ def test_every_part_is_measured_and_the_model_left_alone(tiny, tmp_path):
     assert (tmp_path / "table.md").read_text() == text and (tmp_path / "figure.png").stat().st_size > 5000
     shares = report["edits"]["shares"]
     assert sum(shares.values()) == pytest.approx(1) and min(shares.values()) > 0
-    assert report["edits"]["single_against_encoder"] > 0.5, (
-        "an edit contains the encoder's passes; the rest is a busy machine"
-    )
+    assert report["edits"]["single_against_encoder"] > 0.9, "an edit contains the encoder's passes"
     assert report["generation"]["tokens"] == 48 * 6 and report["environment"]["dtype"] == "float32"
     assert [row["prompts"] for row in report["lookups"]] == [200, 2000]
     assert report["lookups"][0].get("recall", 1) >= 0.99
