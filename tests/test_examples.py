@@ -1,11 +1,10 @@
 """The README's snippet and every example print what they say they print."""
 
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import forked
 import pytest
 from readme import snippet
 
@@ -27,13 +26,7 @@ def output(tmp_path_factory):
     def run(name: str, source: str) -> list[str]:
         folder = tmp_path_factory.mktemp(name)
         (folder / "script.py").write_text(source)
-        command = [sys.executable, "script.py", *ARGUMENTS.get(name, [])]
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, (name, done.stderr[-3000:])
-        return done.stdout.splitlines()
+        return forked.run(["script.py", *ARGUMENTS.get(name, [])], folder).splitlines()
 
     scripts = {path.stem: path.read_text(encoding="utf-8") for path in EXAMPLES}
     scripts["README"] = snippet(ROOT / "README.md")[0]

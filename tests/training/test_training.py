@@ -3,12 +3,12 @@
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 import yaml
@@ -345,20 +345,18 @@ def losses_of(out):
 
 def test_a_killed_run_goes_on_with_the_same_losses(run_folder):
     whole, killed = run_folder / "whole", run_folder / "killed"
-    subprocess.run(command(run_folder, "--out", whole), check=True, capture_output=True, cwd=ROOT)
-    process = subprocess.Popen(
-        command(run_folder, "--out", killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT
-    )
+    forked.run(command(run_folder, "--out", whole)[1:], run_folder)
+    process = forked.started(command(run_folder, "--out", killed)[1:], run_folder)
     limit = time.time() + 120
-    while saves.last(killed / "states") is None and time.time() < limit and process.poll() is None:
+    while saves.last(killed / "states") is None and time.time() < limit and process.is_alive():
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     reached = saves.step_of(saves.last(killed / "states"))
     assert reached < 16, "it was killed on the way"
     with (killed / "metrics.jsonl").open("a") as file:
         file.write('{"step": 3, "to')  # a line that the kill tore
-    subprocess.run(command(run_folder, "--out", killed), check=True, capture_output=True, cwd=ROOT)
+    forked.run(command(run_folder, "--out", killed)[1:], run_folder)
     expected, found = losses_of(whole), losses_of(killed)
     assert list(expected) == list(found) == list(range(1, 17))
     # Encodings are kept as float16: beside other texts, padded otherwise, one in a thousand rounds the other
