@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
@@ -83,11 +84,18 @@ def calibrate(
         settings |= {"scope_threshold": first.threshold, "scope_cosine": None}
         report["scope_threshold"] = first.to_dict()
         if candidates and external.look is not None:
-            judge = calibration.Judge(external, candidates, least_cosine=first.reached)
+            judge = calibration.Judge(external, candidates, least_cosine=first.reached, sure=0.5)
             both = calibration.calibrate(judge, cases, questions, subjects)
             settings |= {"scope_threshold": both.threshold, "scope_cosine": first.threshold}
             settings["scope_least_cosine"] = first.reached
             report |= {"scope_threshold": both.to_dict(), "scope_cosine": first.to_dict()}
+            if external.reader is not None:
+                judge = replace(judge, sure=model.config.scope_sure)
+                third = calibration.calibrate(judge, cases, questions, subjects)
+                # So that one threshold serves, with the third stage and without.
+                moved = calibration.moved(model.detectors.weights, third.threshold, both.threshold)
+                model.detectors.weights = moved
+                report["reader"] = third.to_dict()
     else:
         encode, size = model.queries.latents, model.config.latent_size
         if data is None:

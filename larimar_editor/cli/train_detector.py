@@ -1,4 +1,4 @@
-"""``larimar-editor train-detector``: the scope detector's two stages."""
+"""``larimar-editor train-detector``: the scope detector's stages."""
 
 from __future__ import annotations
 
@@ -17,18 +17,23 @@ def train_detector(
         Path, typer.Option(help="Folder of the run. A run that was interrupted goes on from its last save.")
     ] = Path("runs/detector"),
     stage: Annotated[
-        Optional[Literal["candidates", "look"]],
-        typer.Option(help="The stage to train; by default one after the other."),
+        Optional[Literal["candidates", "look", "reader"]],
+        typer.Option(
+            help="The stage to train; by default the first two, one after the other. The reader learns from "
+            "what the checkpoint's second stage is unsure of."
+        ),
     ] = None,
     encoder: Annotated[
-        Optional[str], typer.Option(help="Sentence encoder, by name or folder; by default the checkpoint's.")
+        Optional[str],
+        typer.Option(help="Sentence encoder, by name or folder; by default the checkpoint's for the stage."),
     ] = None,
     steps: Annotated[int, typer.Option(help="Optimiser steps of each stage.", min=1)] = 2400,
     batch_size: Annotated[int, typer.Option(help="Facts of a step.", min=2)] = 32,
     learning_rate: Annotated[float, typer.Option(help="AdamW's, at its highest.", min=0)] = 1.5e-3,
     until: Annotated[Optional[int], typer.Option(help="Stop after this many steps, saved.", min=1)] = None,
     rank: Annotated[
-        Optional[int], typer.Option(help="Of the changes; by default 20 (candidates) and 48 (look).", min=1)
+        Optional[int],
+        typer.Option(help="Of the changes; by default 20 (candidates), 48 (look) and 16 (reader).", min=1),
     ] = None,
     go_on: Annotated[
         bool,
@@ -57,9 +62,10 @@ def train_detector(
         ),
     ] = None,
 ) -> None:
-    """Train the scope detector: a first stage that finds candidates, a second that looks at them closely.
+    """Train the scope detector: a first stage that finds candidates, a second that looks at them closely, and
+    a third, the reader, by which a larger encoder decides where the second is unsure.
 
-    Both are changes of low rank to the sentence encoder, which itself stays as it is.
+    All are changes of low rank to a sentence encoder, which itself stays as it is.
     """
     from larimar_editor.model.checkpoint import stored_dtype
     from larimar_editor.model.loading import load_larimar
@@ -71,27 +77,31 @@ def train_detector(
 
     if keep and not go_on:
         raise typer.BadParameter("--keep needs --go-on: it is of the detector that the run began with")
-    overrides = {} if encoder is None else {"scope_encoder_name_or_path": encoder}
-    model, folder = load_larimar(checkpoint, "float32", overrides)
-    name = model.config.scope_encoder_name_or_path
+    setting = "scope_reader_name_or_path" if stage == "reader" else "scope_encoder_name_or_path"
+    model, folder = load_larimar(checkpoint, "float32", {} if encoder is None else {setting: encoder})
+    name = getattr(model.config, setting)
     facts = read_facts(data)
     schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
-    chosen = [stage] if stage else list(STAGES)
+    chosen = [stage] if stage else ["candidates", "look"]
+    second = model.detectors.external.look if stage == "reader" else None
+    if stage == "reader" and second is None:
+        raise typer.BadParameter(f"--stage reader: {folder} has no trained second stage, which it adds to")
+    also = {} if second is None else {"look": second}
     starts = {each: stage_weights(model.detectors.weights, each) for each in chosen} if go_on else {}
     if lacking := [each for each, start in starts.items() if not start]:
         raise typer.BadParameter(f"--go-on: {folder} has no trained {' and no trained '.join(lacking)}")
     for each in chosen:
         start = starts.get(each)
-        trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each], start)
+        trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each], start, **also)
         train_stage(trained, facts, schedule, out / each, until)
     weights = detector_weights(out)
     stages = sorted({name.split(".")[0] for name in weights})
     megabytes = sum(value.numel() * 2 for value in weights.values()) / 1e6
     typer.echo(json.dumps({"out": str(out), "finished": stages, "megabytes": megabytes}))
     if into is not None:
-        before = dict(model.detectors.external_weights) if go_on else {}
+        before = dict(model.detectors.external_weights) if go_on or stage == "reader" else {}
         have = {name.split(".")[0] for name in (*weights, *before)}
-        if not stages or not have >= STAGES.keys():
+        if not stages or not have >= {"candidates", "look"}:
             raise typer.BadParameter(f"--into needs both stages in {out}; finished: {stages or 'none'}")
         for each in stages if keep else ():
             own = mixed(stage_weights(before, each), stage_weights(weights, each), keep)

@@ -82,7 +82,15 @@ def external_detector_of(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any
     config = LarimarConfig.from_pretrained(folder)
     if config.scope != "external":
         raise ValueError(f"the thresholds of {folder} are not of an external detector: scope: {config.scope}")
-    names = ("scope_threshold", "scope_cosine", "scope_candidates", "scope_encoder_name_or_path")
+    names = (
+        "scope_threshold",
+        "scope_cosine",
+        "scope_candidates",
+        "scope_least_cosine",
+        "scope_sure",
+        "scope_encoder_name_or_path",
+        "scope_reader_name_or_path",
+    )
     weights = {
         name.removeprefix("scope."): value
         for name, value in load_file(folder / WEIGHTS).items()

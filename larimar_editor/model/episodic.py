@@ -211,7 +211,9 @@ class EpisodicMemory:
                     return Written(_asked_by(fact), fact.subject, fact.target_new)
 
                 least = config.scope_least_cosine
-                second = SecondStage(detector.look, written, config.scope_candidates, least)
+                second = SecondStage(
+                    detector.look, written, config.scope_candidates, least, detector.reader, config.scope_sure
+                )
             threshold = config.threshold(second is not None)
             decision = decide(detector, prompts, lookup, threshold, second)
             if not config.chained_reads or bool(decision.in_scope.all()):

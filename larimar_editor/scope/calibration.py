@@ -24,6 +24,7 @@ from larimar_editor.data.scope_cases import OTHER, SAME, ScopeCase, of_facts, of
 from larimar_editor.data.texts import SENTENCES, read_sentences
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.detectors import InternalScopeDetector, ScopeDetector, pair_features
+from larimar_editor.scope.look import HEAD
 from larimar_editor.scope.nearest import exact
 from larimar_editor.utils.text import sentences
 
@@ -39,12 +40,14 @@ class Judge:
         candidates: what the second stage looks at, where there is one; 0: the first decides alone.
         with_subject: whether it is told what the written prompt is about.
         least_cosine: of the first stage, for the second to look.
+        sure: probability of the second at which the third stage, where there is one, is not asked.
     """
 
     detector: ScopeDetector
     candidates: int = 4
     with_subject: bool = False
     least_cosine: float = 0.4
+    sure: float = 0.99
 
     def scores(self, case: ScopeCase) -> dict[str, list[float]]:
         """Score of every prompt of a case against the case's own fact alone, by sort."""
@@ -52,7 +55,14 @@ class Judge:
         asked, second = sentences(case.prompt)[-1], None
         if self.candidates and self.detector.look is not None:
             written = Written(asked, case.subject if self.with_subject else None, case.target)
-            second = SecondStage(self.detector.look, lambda row: written, self.candidates, self.least_cosine)
+            second = SecondStage(
+                self.detector.look,
+                lambda row: written,
+                self.candidates,
+                self.least_cosine,
+                self.detector.reader,
+                self.sure,
+            )
         lookup = exact(self.detector.similarity, self.detector.embed([asked]))
         # Nothing reaches an endless threshold: each score is the highest of its sentences'.
         scores = iter(decide(self.detector, queries, lookup, math.inf, second).score.tolist())
@@ -155,6 +165,18 @@ def accepting_at_most(negatives: np.ndarray, positives: np.ndarray, share: float
     above = np.concatenate((negatives, positives))
     above = above[above > highest]
     return float((highest + above.min()) / 2) if len(above) else float(np.nextafter(highest, np.inf))
+
+
+def moved(weights: Mapping[str, Tensor], threshold: float, to: float) -> dict[str, Tensor]:
+    """An external detector's weights whose third stage finds probability ``to`` where it found ``threshold``.
+
+    Args:
+        weights: with ``reader.head.bias``.
+        threshold, to: in (0, 1).
+    """
+    bias = f"reader.{HEAD}.bias"
+    by = torch.tensor([threshold, to]).logit().diff()
+    return dict(weights) | {bias: weights[bias].float() + by}
 
 
 def made_up_cases(questions: Questions, count: int, seed: int = 0) -> list[ScopeCase]:

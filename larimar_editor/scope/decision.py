@@ -16,6 +16,7 @@ from torch import Tensor
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.nearest import Lookup
+from larimar_editor.scope.reader import Reader
 from larimar_editor.utils.text import sentences
 
 TOO_FAR_BEHIND = 0.25  # what is so much less similar than the nearest in the first stage gets no second look
@@ -62,7 +63,7 @@ class Written:
     target: str | None = None
 
 
-_Pair = tuple[tuple[int, int], tuple[str, str]]  # sentence and place among those found; the two texts
+_Pair = tuple[tuple[int, int], Written, str]  # sentence and place among those found; the two
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,16 @@ class SecondStage:
         candidates: written prompts that it looks at for each query, those nearest to any of its sentences;
             the nearest first, and at the others where it is not `SURE`.
         least_cosine: of the first stage; what is less similar is no candidate.
+        reader: reads, where there is one, what `look` is unsure of.
+        sure: probability from which, and up to one minus which, the word of `look` is taken.
     """
 
     look: CloserLook
     written: Callable[[int], Written]
     candidates: int
     least_cosine: float = 0.4
+    reader: Reader | None = None
+    sure: float = 0.99
 
     def scores(self, parts: Sequence[Sequence[str]], first: Tensor, rows: Tensor) -> Tensor:
         """Probabilities ``(S, k)`` in place of the first stage's scores, 0 for what it does not look at.
@@ -101,22 +106,22 @@ class SecondStage:
             for s, k in same:  # to the letter: nothing needs a look
                 result[start + s, k] = 1.0
             if found and not same:
-                pairs = [(self._shown(written), group[s]) for s, _, written in found]
-                looked_at.append([((start + s, k), pair) for (s, k, _), pair in zip(found, pairs)])
+                looked_at.append([((start + s, k), written, group[s]) for s, k, written in found])
             start += len(group)
         self._look(result, [pairs[0] for pairs in looked_at])
         unsure = [pairs[1:] for pairs in looked_at if float(result[pairs[0][0]]) < SURE]
         self._look(result, [pair for pairs in unsure for pair in pairs])
         return result
 
-    def _shown(self, written: Written) -> str:
-        target = written.target if self.look.reads_target else None
-        return as_written(written.prompt, written.subject, target)
-
     def _look(self, result: Tensor, pairs: Sequence[_Pair]) -> None:
-        if pairs:
-            places = torch.tensor([place for place, _ in pairs])
-            result[tuple(places.T)] = self.look.probabilities([texts for _, texts in pairs])
+        if not pairs:
+            return
+        score = self.look.probabilities(_shown(pairs, self.look.reads_target))
+        unsure = ((score < self.sure) & (score > 1 - self.sure)).nonzero()[:, 0]
+        if self.reader is not None and len(unsure):
+            again = _shown([pairs[place] for place in unsure.tolist()], self.reader.reads_target)
+            score[unsure] = self.reader.probabilities(again, score[unsure])
+        result[tuple(torch.tensor([place for place, *_ in pairs]).T)] = score
 
     def _candidates(
         self, group: Sequence[str], first: Tensor, rows: Tensor
@@ -131,6 +136,13 @@ class SecondStage:
         near = [int(flat) for score, flat in zip(best.values, best.indices) if float(score) >= least]
         places = [divmod(flat, first.shape[1]) for flat in near]
         return [(sentence, k, self.written(int(rows[sentence, k]))) for sentence, k in places]
+
+
+def _shown(pairs: Sequence[_Pair], with_target: bool) -> list[tuple[str, str]]:
+    return [
+        (as_written(written.prompt, written.subject, written.target if with_target else None), query)
+        for _, written, query in pairs
+    ]
 
 
 def _is_fragment(sentence: str) -> bool:

@@ -15,11 +15,12 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.pretrained.embedded import SENTENCE_ENCODER, resolve
 from larimar_editor.scope.look import CloserLook
 from larimar_editor.scope.low_rank import changed_copy
+from larimar_editor.scope.reader import Reader
 from larimar_editor.utils.text import cut_to
 
 
@@ -44,6 +45,11 @@ class ScopeDetector(Protocol):
         ...
 
     @property
+    def reader(self) -> Reader | None:
+        """Its third stage, for what the second is unsure of; None where it has none."""
+        ...
+
+    @property
     def embedding_size(self) -> int:
         """E, the size of an embedding."""
         ...
@@ -64,20 +70,28 @@ class ExternalScopeDetector:
         model: the encoder. It may serve several detectors: it gets no gradients, and what is trained goes
             into a copy.
         weights: what was trained, any of them: ``metric`` ``(E, E)``, a linear map after the encoder;
-            ``candidates.LAYER.A``, ``.B`` and ``.norm``, changes of the encoder; and ``look.*``, the second
-            stage (`CloserLook`).
+            ``candidates.LAYER.A``, ``.B`` and ``.norm``, changes of the encoder; ``look.*``, the second
+            stage (`CloserLook`); and ``reader.*``, the third (`Reader`).
+        larger: loads the third stage's encoder; None: there is no third stage.
 
     Raises:
         ValueError: weights that were trained for another encoder.
     """
 
-    def __init__(self, model: SentenceTransformer, weights: Mapping[str, Tensor] | None = None):
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        weights: Mapping[str, Tensor] | None = None,
+        larger: Callable[[], SentenceTransformer] | None = None,
+    ):
         weights = weights or {}
         for parameter in model.parameters():
             parameter.requires_grad_(False)
         self.metric = weights.get("metric")
         look = stage_weights(weights, "look")
         self.look = CloserLook(transformer_of(model.eval()), model.tokenizer, look) if look else None
+        reader = stage_weights(weights, "reader")
+        self.reader = Reader(lambda: _read_by(larger()), reader) if look and reader and larger else None
         changed = stage_weights(weights, "candidates")
         self.model = changed_copy(model, changed, transformer_of(model)) if changed else model
 
@@ -102,8 +116,9 @@ class ExternalScopeDetector:
     def to(self, device: torch.device) -> None:
         """Move its networks."""
         self.model.to(device)
-        if self.look is not None:
-            self.look.to(device)
+        for stage in (self.look, self.reader):
+            if stage is not None:
+                stage.to(device)
 
     def _fitting(self, text: str) -> str:
         """The end of a text that is too long; the encoder itself would keep the beginning, and say
@@ -144,6 +159,7 @@ class InternalScopeDetector:
             )
         self.encode, self.embedding_size = encode, latent_size
         self.look: CloserLook | None = None
+        self.reader: Reader | None = None
         self.weight, self.bias = weight.float(), float(bias)
 
     def embed(self, texts: Sequence[str]) -> Tensor:
@@ -158,6 +174,10 @@ class InternalScopeDetector:
         # Row by row: (N, n, C) at once would not fit for a large store.
         distance = torch.stack([(query - written).abs() @ weight[:size] for query in queries])
         return torch.sigmoid(product + distance + self.bias)
+
+
+def _read_by(encoder: SentenceTransformer) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    return transformer_of(encoder.eval()).requires_grad_(False), encoder.tokenizer
 
 
 def stage_weights(weights: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:

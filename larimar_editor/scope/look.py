@@ -142,6 +142,12 @@ class CloserLook:
 
     def probabilities(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> Tensor:
         """Probabilities ``(N,)`` in [0, 1], float32 on the CPU, that (written prompt, query) ask the same.
+        Arguments as `log_odds`'.
+        """
+        return self.log_odds(pairs, batch).sigmoid()
+
+    def log_odds(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> Tensor:
+        """Log-odds ``(N,)``, float32 on the CPU, that (written prompt, query) ask the same.
 
         Args:
             pairs: written prompts, as `as_written` gives them, with queries.
@@ -158,4 +164,4 @@ class CloserLook:
         tokens = PairTokens.of(self.tokenizer, pairs, self._weight.device)
         with torch.no_grad():
             features = joint_features(self.network(**tokens.inputs).last_hidden_state, tokens)
-            return F.linear(features, self._weight, self._bias)[:, 0].sigmoid().cpu()
+            return F.linear(features, self._weight, self._bias)[:, 0].cpu()

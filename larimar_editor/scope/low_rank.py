@@ -86,8 +86,8 @@ def changed_copy(network: Network, changed: Mapping[str, Tensor], part: nn.Modul
             raise ValueError(
                 "the scope detector's trained weights were made for another sentence encoder than "
                 f"{getattr(network, 'name_or_path', None) or type(network).__name__}: its {layer} "
-                f"{'is missing' if weight is None else 'is another'}. Set scope_encoder_name_or_path to the "
-                "encoder that they were trained with"
+                f"{'is missing' if weight is None else 'is another'}. Set scope_encoder_name_or_path, or "
+                "scope_reader_name_or_path of the third stage, to the encoder that they were trained with"
             )
         low, high, _ = parts
         change = (high.float() @ low.float()).to(weight)

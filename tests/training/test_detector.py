@@ -99,23 +99,66 @@ def test_a_varied_text_is_still_that_text():
     assert text in made and len(made) > 5 and all("dile" in each or "arch" in each for each in made)
 
 
+def begun(name, rank, start=None):
+    """A stage of the embedded sentence encoder."""
+    also = {"look": EVEN} if name == "reader" else {}
+    return STAGES[name](sentence_encoder(), rank, start, **also)
+
+
+class Even:
+    """A second stage that is unsure of everything."""
+
+    @staticmethod
+    def log_odds(pairs):
+        return torch.zeros(len(pairs))
+
+
+EVEN = Even()
+
+
 @pytest.mark.parametrize("name", list(STAGES))
 def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, tmp_path):
     schedule = Schedule(steps=6, batch_size=8, learning_rate=2e-3, save_every=2)
     shown = [made for fact in facts[:24] if (made := example(fact, random.Random(1)))]
     torch.manual_seed(0)
-    whole = STAGES[name](sentence_encoder(), 4)
-    with torch.no_grad():
-        before = float(whole.loss(shown))
+    whole = begun(name, 4)
+    before = loss_of(whole, shown)
     train_stage(whole, facts, schedule, tmp_path / "whole" / name)
-    with torch.no_grad():
-        assert float(whole.loss(shown)) < before
+    assert loss_of(whole, shown) < before
     torch.manual_seed(0)
-    train_stage(STAGES[name](sentence_encoder(), 4), facts, schedule, tmp_path / "stopped" / name, until=3)
+    train_stage(begun(name, 4), facts, schedule, tmp_path / "stopped" / name, until=3)
     assert not detector_weights(tmp_path / "stopped")
-    train_stage(STAGES[name](sentence_encoder(), 4), facts, schedule, tmp_path / "stopped" / name)
+    train_stage(begun(name, 4), facts, schedule, tmp_path / "stopped" / name)
     one, two = (detector_weights(tmp_path / each) for each in ("whole", "stopped"))
     assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
+
+
+def loss_of(stage, shown):
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(1)  # the reader draws what it reads
+        return sum(float(stage.loss(shown)) for _ in range(3))
+
+
+def test_the_reader_learns_from_what_the_second_stage_is_unsure_of(facts):
+    shown = [made for fact in facts[:24] if (made := example(fact, random.Random(1)))]
+    every = [(each.bare_pair(query), label) for each in shown for label, query in each.labelled()]
+    unsure = {pair for pair, _ in every[::5]}
+
+    class Mostly:
+        def log_odds(self, pairs):
+            return torch.tensor([0.0 if pair in unsure else 50.0 for pair in pairs])
+
+    stage = STAGES["reader"](sentence_encoder(), 4, look=Mostly())
+    read = []
+    stage.logits = lambda pairs: read.extend(pairs) or torch.zeros(len(pairs))
+    stage.loss(shown)
+    assert len(read) == -(-len(every) // 4)
+    likely = {each.pair(query) for each in shown for query in (*each.same, *each.other)
+              if each.bare_pair(query) in unsure}  # fmt: skip
+    share = sum(pair in likely for pair in read) / len(read)
+    assert share > 0.5 > len(likely) / len(every)
+    low = [name for name, value in stage.network.named_parameters() if value.requires_grad]
+    assert not [name for name in low if "layer.0." in name or "layer.1." in name], "the lower third stays"
 
 
 @pytest.mark.parametrize(("fast", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
@@ -157,19 +200,19 @@ def test_what_is_kept_is_a_moving_average_of_the_weights(facts, tmp_path, monkey
 
 def test_a_stage_begins_with_what_was_trained_before(facts, tmp_path):
     schedule = Schedule(steps=2, batch_size=4)
-    for name, kind in STAGES.items():
-        train_stage(kind(sentence_encoder(), 4), facts, schedule, tmp_path / name)
+    for name in STAGES:
+        train_stage(begun(name, 4), facts, schedule, tmp_path / name)
     weights = detector_weights(tmp_path)
-    for name, kind in STAGES.items():
+    for name in STAGES:
         own = stage_weights(weights, name)
-        again = kind(sentence_encoder(), 4, own).weights()
+        again = begun(name, 4, own).weights()
         assert again.keys() == own.keys()
         assert all(again[key].bfloat16().equal(own[key].bfloat16()) for key in own)
         with pytest.raises(ValueError, match="of another encoder, or of another rank than 5"):
-            kind(sentence_encoder(), 5, own)
+            begun(name, 5, own)
         other = {key: 2 * value if key.endswith(".norm") else value for key, value in own.items()}
         with pytest.raises(ValueError, match="of another encoder"):
-            kind(sentence_encoder(), 4, other)
+            begun(name, 4, other)
 
 
 def test_a_reversed_example_shows_the_query_as_written(facts):

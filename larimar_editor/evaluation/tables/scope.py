@@ -31,9 +31,17 @@ def _judges(context: Context) -> dict[str, tuple[Judge, float | None]]:
     if config.scope == "external":
         external = model.detectors.external
         if external.look is not None and config.scope_candidates:
-            both = Judge(external, config.scope_candidates, least_cosine=config.scope_least_cosine)
-            result["external"] = both, config.threshold(two_stages=True)
-            result["external, subjects given"] = replace(both, with_subject=True), result["external"][1]
+            every = Judge(
+                external,
+                config.scope_candidates,
+                least_cosine=config.scope_least_cosine,
+                sure=config.scope_sure,
+            )
+            threshold = config.threshold(two_stages=True)
+            result["external"] = every, threshold
+            result["external, subjects given"] = replace(every, with_subject=True), threshold
+            if external.reader is not None:
+                result["external, two stages"] = replace(every, sure=0.5), threshold
         result["external, first stage"] = Judge(external, candidates=0), config.threshold(two_stages=False)
     if model.detectors.weights:
         result[_AS_IT_IS] = Judge(ExternalScopeDetector(model.detectors.sentence_encoder)), None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from larimar_editor.data.questions.facts import FITS
@@ -68,9 +68,18 @@ class Example:
     other: tuple[str, ...]
     reversed: bool = False
 
+    def labelled(self) -> Iterator[tuple[float, str]]:
+        """Each query, with 1 where it asks the same, and 0 where it does not."""
+        yield from ((1.0, query) for query in self.same)
+        yield from ((0.0, query) for query in self.other)
+
     def pair(self, query: str) -> tuple[str, str]:
         """What the second stage is shown of a query."""
         return (query, self.prompt) if self.reversed else (self.written, query)
+
+    def bare_pair(self, query: str) -> tuple[str, str]:
+        """The two texts without subject and answer."""
+        return (query, self.prompt) if self.reversed else (self.prompt, query)
 
 
 def example(fact: Mapping, rng: random.Random, same: int = 2, other: int = 4) -> Example | None:

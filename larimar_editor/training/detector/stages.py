@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import torch
@@ -14,16 +14,27 @@ from torch.nn import functional as F
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
-from larimar_editor.scope.look import HEAD, READS_TARGET, PairTokens, cutting_starts, joint_features
+from larimar_editor.scope.look import (
+    HEAD,
+    READS_TARGET,
+    CloserLook,
+    PairTokens,
+    cutting_starts,
+    joint_features,
+)
 from larimar_editor.scope.low_rank import changes, fits
+from larimar_editor.scope.reader import MIX
 from larimar_editor.training.detector.examples import Example
 from larimar_editor.utils.device import bfloat16_is_fast
 
 TEMPERATURE = 0.05
-_SLOPE, _EVEN = 12.0, 0.75  # of the second stage's start: log-odds per cosine, and where they are even
+_HARDNESS, _EASY = (
+    0.6,
+    0.02,
+)  # of what the third stage learns from: scale of the second's log-odds; of any pair
 DROPOUT = 0.1
 _CHUNKS = 3  # parts of a batch, by length, each padded for itself
-_LAYERS = ["query", "key", "value", "dense"]
+_LAYERS = ["query", "key", "value", "dense", "q", "k", "v", "o"]  # as BERT and MPNet name them
 
 
 class Stage(Protocol):
@@ -92,28 +103,36 @@ class Look:
         ValueError: weights of another rank or encoder.
     """
 
-    def __init__(self, encoder: SentenceTransformer, rank: int, start: Mapping[str, Tensor] | None = None):
+    # Of the head: a factor of its numbers; at the start, log-odds per cosine, and the cosine of even odds.
+    _gain, _slope, _even = 1.0, 12.0, 0.75
+
+    def __init__(
+        self,
+        encoder: SentenceTransformer,
+        rank: int,
+        start: Mapping[str, Tensor] | None = None,
+        layers: Sequence[int] | None = None,
+    ):
         self.tokenizer = cutting_starts(encoder.tokenizer)
         size = ExternalScopeDetector(encoder).embedding_size
         head = nn.Linear(3 * size, 1)
         with torch.no_grad():
             head.weight.zero_()
-            head.weight[0, :size] = _SLOPE  # at first the log-odds rise with the cosine of the two texts
-            head.bias.fill_(-_SLOPE * _EVEN)
-            if start:
-                for name, value in head.named_parameters():
-                    value.copy_(start[f"{HEAD}.{name}"])
-        self.encoder, self.head = _adapted(encoder, rank, start), head.to(encoder.device)
+            head.weight[0, :size] = self._slope  # at first the log-odds rise with the cosine of the two texts
+            head.bias.fill_(-self._slope * self._even)
+            for name, value in head.named_parameters():
+                value.copy_((start[f"{HEAD}.{name}"] if start else value) / self._gain)
+        self.encoder, self.head = _adapted(encoder, rank, start, layers), head.to(encoder.device)
         self.network: nn.Module = nn.ModuleDict({"encoder": self.encoder, HEAD: head})
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
         """Binary cross-entropy, where what asks the same and what does not weigh alike in each fact."""
         pairs, labels, weights = [], [], []
         for each in examples:
-            for label, queries in ((1.0, each.same), (0.0, each.other)):
-                pairs += [each.pair(query) for query in queries]
-                labels += [label] * len(queries)
-                weights += [1 / len(queries)] * len(queries)
+            for label, query in each.labelled():
+                pairs.append(each.pair(query))
+                labels.append(label)
+                weights.append(1 / len(each.same if label else each.other))
         logits = self.logits(pairs)
         target, weight = (torch.tensor(each, device=logits.device) for each in (labels, weights))
         return F.binary_cross_entropy_with_logits(logits, target, weight) * len(pairs) / weight.sum()
@@ -124,20 +143,78 @@ class Look:
         for places, tokens in _chunks(self.network, self.tokenizer, pairs):
             hidden = self.encoder(**tokens.inputs).last_hidden_state
             with torch.autocast(hidden.device.type, enabled=False):
-                rows += zip(places, self.head(joint_features(hidden, tokens))[:, 0])
+                rows += zip(places, self._gain * self.head(joint_features(hidden, tokens))[:, 0])
         return torch.stack([row for _, row in sorted(rows, key=lambda pair: pair[0])])
 
     def weights(self) -> dict[str, Tensor]:
         """The low-rank changes, and what makes a number of the features."""
-        head = {f"{HEAD}.{name}": value.detach() for name, value in self.head.named_parameters()}
+        head = {f"{HEAD}.{name}": self._gain * value.detach() for name, value in self.head.named_parameters()}
         return _changes(self.encoder) | head | {READS_TARGET: torch.ones(())}
 
 
-STAGES: dict[str, type[Candidates] | type[Look]] = {"candidates": Candidates, "look": Look}
-RANKS = {"candidates": 20, "look": 48}  # together 6 MB in bfloat16
+class Reader(Look):
+    """The third stage: what a larger encoder adds to the second stage's log-odds, where that is unsure.
+
+    Of a step's pairs a quarter are read, drawn by how unsure the second stage is of them. Only the upper two
+    thirds of the encoder's layers change.
+
+    Args:
+        encoder: the larger sentence encoder.
+        rank: of its changes.
+        start: weights of a trained stage to begin with, of this rank; None: the encoder as it is.
+        look: the second stage, which is not trained with it.
+
+    Raises:
+        ValueError: weights of another rank or encoder.
+    """
+
+    _gain, _slope, _even = 6.0, 4.0, 0.75  # its features are finer: numbers of them are learned faster
+
+    def __init__(
+        self,
+        encoder: SentenceTransformer,
+        rank: int,
+        start: Mapping[str, Tensor] | None = None,
+        *,
+        look: CloserLook,
+    ):
+        layers = transformer_of(encoder).config.num_hidden_layers
+        super().__init__(encoder, rank, start, range(layers // 3, layers))
+        self.second = look
+        self.mix = nn.Parameter(torch.tensor(0.6) if start is None else start[MIX].float())
+        self.network.register_parameter(MIX, self.mix)
+
+    def loss(self, examples: Sequence[Example]) -> Tensor:
+        """Binary cross-entropy of both stages' log-odds together, where what asks the same and what does not
+        weigh alike.
+        """
+        asked = [(each, query, label) for each in examples for label, query in each.labelled()]
+        before = self.second.log_odds([each.bare_pair(query) for each, query, _ in asked]).clamp(-9, 9)
+        likely = torch.sigmoid(_HARDNESS * before)
+        hard = torch.multinomial(likely * (1 - likely) + _EASY, -(-len(asked) // 4))
+        chosen = [asked[place] for place in hard.tolist()]
+        logits = self.logits([each.pair(query) for each, query, _ in chosen])
+        logits = logits + self.mix * before[hard].to(logits)
+        target = torch.tensor([label for *_, label in chosen], device=logits.device)
+        balance = ((1 - target).sum() / target.sum().clamp(min=1)).clamp(1 / 3, 3)
+        weight = torch.where(target > 0, balance, 1.0)
+        return F.binary_cross_entropy_with_logits(logits, target, weight)
+
+    def weights(self) -> dict[str, Tensor]:
+        """As `Look.weights`, and what the second stage's log-odds are multiplied by."""
+        return super().weights() | {MIX: self.mix.detach()}
 
 
-def _adapted(encoder: SentenceTransformer, rank: int, start: Mapping[str, Tensor] | None) -> nn.Module:
+STAGES: dict[str, Callable[..., Stage]] = {"candidates": Candidates, "look": Look, "reader": Reader}
+RANKS = {"candidates": 20, "look": 48, "reader": 16}  # 6 MB in bfloat16, and 3.5 of the last
+
+
+def _adapted(
+    encoder: SentenceTransformer,
+    rank: int,
+    start: Mapping[str, Tensor] | None,
+    layers: Sequence[int] | None = None,
+) -> nn.Module:
     network = transformer_of(encoder)
     if bfloat16_is_fast(encoder.device):
         network.bfloat16()
@@ -145,9 +222,10 @@ def _adapted(encoder: SentenceTransformer, rank: int, start: Mapping[str, Tensor
     for module in network.modules():
         if isinstance(module, nn.Dropout):
             module.p = DROPOUT
-    adapted = get_peft_model(
-        network, LoraConfig(r=rank, lora_alpha=rank, target_modules=_LAYERS, exclude_modules=["pooler.dense"])
-    )
+    settings = LoraConfig(r=rank, lora_alpha=rank, target_modules=_LAYERS, exclude_modules=["pooler.dense"])
+    if layers is not None:
+        settings.layers_to_transform, settings.layers_pattern = list(layers), "layer"
+    adapted = get_peft_model(network, settings)
     for parameter in adapted.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
