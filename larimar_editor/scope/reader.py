@@ -18,8 +18,7 @@ class Reader:
     """Whether a query asks what a written prompt asks, once more, where the second stage is unsure.
 
     A second, larger sentence encoder with trained changes of low rank reads the two as a pair. Its log-odds
-    come on top of the second stage's, times a trained weight. It is loaded when it is first needed: most
-    prompts never need it.
+    come on top of the second stage's, times a trained weight. It is loaded when it is first needed.
 
     Args:
         load: gives the encoder's network, below its pooling, and its tokenizer.

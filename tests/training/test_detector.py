@@ -239,6 +239,17 @@ def test_what_was_trained_is_put_into_a_checkpoint_and_read_back(facts, tmp_path
     assert detector.look is not None
     assert detector.look.probabilities([("A is", "B is")]).shape == (1,)
     assert LarimarForCausalLM.from_pretrained(tmp_path / "new").detectors.external.look is not None
+    options[-1] = str(tmp_path / "third")
+    third = ["--stage", "reader", "--checkpoint", str(tmp_path / "new"), "--encoder", "all-MiniLM-L6-v2"]
+    done = CliRunner().invoke(
+        app, ["train-detector", str(path), *options, *third, "--into", str(tmp_path / "newer")]
+    )
+    assert done.exit_code == 0, done.output
+    newer = LarimarForCausalLM.from_pretrained(tmp_path / "newer").detectors.external
+    assert newer.reader.probabilities([("A is", "B is")], torch.tensor([0.5])).shape == (1,)
+    assert newer.look.probabilities([("A is", "B is")]) == pytest.approx(
+        detector.look.probabilities([("A is", "B is")])
+    ), "the other stages stay"
 
 
 def test_one_stage_is_trained_on_and_half_of_it_is_kept(facts, tmp_path):

@@ -28,10 +28,9 @@ from larimar_editor.training.detector.examples import Example
 from larimar_editor.utils.device import bfloat16_is_fast
 
 TEMPERATURE = 0.05
-_HARDNESS, _EASY = (
-    0.6,
-    0.02,
-)  # of what the third stage learns from: scale of the second's log-odds; of any pair
+# A pair's share in what the third stage learns from: p (1 - p), of the second's log-odds times _HARDNESS, and
+# _EASY of any.
+_HARDNESS, _EASY = 0.6, 0.02
 DROPOUT = 0.1
 _CHUNKS = 3  # parts of a batch, by length, each padded for itself
 _LAYERS = ["query", "key", "value", "dense", "q", "k", "v", "o"]  # as BERT and MPNet name them
@@ -168,7 +167,8 @@ class Reader(Look):
         ValueError: weights of another rank or encoder.
     """
 
-    _gain, _slope, _even = 6.0, 4.0, 0.75  # its features are finer: numbers of them are learned faster
+    # Its features are finer: numbers of them are learned faster. A power of two, so that nothing is rounded.
+    _gain, _slope, _even = 8.0, 4.0, 0.75
 
     def __init__(
         self,
