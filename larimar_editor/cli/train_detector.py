@@ -82,9 +82,8 @@ def train_detector(
     name = getattr(model.config, setting)
     if name is None:
         raise typer.BadParameter(f"--encoder is needed: {folder} has {setting}: null")
-    facts = read_facts(data)
-    schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
-    chosen = [stage] if stage else ["candidates", "look"]
+    both = ["candidates", "look"]
+    chosen = [stage] if stage else both
     second = model.detectors.external.look if stage == "reader" else None
     if stage == "reader" and second is None:
         raise typer.BadParameter(f"--stage reader: {folder} has no trained second stage, which it adds to")
@@ -92,6 +91,8 @@ def train_detector(
     starts = {each: stage_weights(model.detectors.weights, each) for each in chosen} if go_on else {}
     if lacking := [each for each, start in starts.items() if not start]:
         raise typer.BadParameter(f"--go-on: {folder} has no trained {' and no trained '.join(lacking)}")
+    facts = read_facts(data)
+    schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
     for each in chosen:
         start = starts.get(each)
         trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each], start, **also)
@@ -103,7 +104,7 @@ def train_detector(
     if into is not None:
         before = dict(model.detectors.external_weights) if go_on or stage == "reader" else {}
         have = {name.split(".")[0] for name in (*weights, *before)}
-        if not stages or not have >= {"candidates", "look"}:
+        if not stages or not have.issuperset(both):
             raise typer.BadParameter(f"--into needs both stages in {out}; finished: {stages or 'none'}")
         for each in stages if keep else ():
             own = mixed(stage_weights(before, each), stage_weights(weights, each), keep)

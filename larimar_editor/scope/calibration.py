@@ -40,7 +40,8 @@ class Judge:
         candidates: what the second stage looks at, where there is one; 0: the first decides alone.
         with_subject: whether it is told what the written prompt is about.
         least_cosine: of the first stage, for the second to look.
-        sure: probability of the second at which the third stage, where there is one, is not asked.
+        sure: probability of the second at which the third stage, where there is one, is not asked; with 0.5
+            it never is.
     """
 
     detector: ScopeDetector
@@ -172,10 +173,10 @@ def moved(weights: Mapping[str, Tensor], threshold: float, to: float) -> dict[st
 
     Args:
         weights: with ``reader.head.bias``.
-        threshold, to: in (0, 1).
+        threshold, to: probabilities; what is nearer to 0 or 1 than a millionth counts as that.
     """
     bias = f"reader.{HEAD}.bias"
-    by = torch.tensor([threshold, to]).logit().diff()
+    by = torch.tensor([threshold, to]).logit(eps=1e-6).diff()
     return dict(weights) | {bias: weights[bias].float() + by}
 
 

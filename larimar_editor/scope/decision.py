@@ -117,11 +117,15 @@ class SecondStage:
         if not pairs:
             return
         score = self.look.probabilities(_shown(pairs, self.look.reads_target))
-        unsure = ((score < self.sure) & (score > 1 - self.sure)).nonzero()[:, 0]
-        if self.reader is not None and len(unsure):
-            again = _shown([pairs[place] for place in unsure.tolist()], self.reader.reads_target)
-            score[unsure] = self.reader.probabilities(again, score[unsure])
+        if self.reader is not None:
+            self._read(self.reader, score, pairs)
         result[tuple(torch.tensor([place for place, *_ in pairs]).T)] = score
+
+    def _read(self, reader: Reader, score: Tensor, pairs: Sequence[_Pair]) -> None:
+        unsure = ((score < self.sure) & (score > 1 - self.sure)).nonzero()[:, 0]
+        if len(unsure):
+            again = _shown([pairs[place] for place in unsure.tolist()], reader.reads_target)
+            score[unsure] = reader.probabilities(again, score[unsure])
 
     def _candidates(
         self, group: Sequence[str], first: Tensor, rows: Tensor

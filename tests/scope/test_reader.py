@@ -145,6 +145,12 @@ def test_one_threshold_serves_with_it_and_without(tokenizer):
     assert (other >= 0.61 - 1e-3).tolist() == (one >= threshold).tolist()
 
 
+@pytest.mark.parametrize(("threshold", "to"), [(1.0, 1.0), (1.0000001, 0.5), (0.0, 0.0)])
+def test_a_threshold_that_nothing_reaches_leaves_numbers(tokenizer, threshold, to):
+    weights = moved(with_reader(tokenizer).detectors.weights, threshold, to)
+    assert weights["reader.head.bias"].isfinite().all()
+
+
 def test_calibrate_moves_the_reader_to_the_threshold_of_the_second_stage(tokenizer, tmp_path):
     model = with_reader(tokenizer)
     model.save_pretrained(tmp_path / "before", dtype=torch.float32)

@@ -97,6 +97,7 @@ class Look:
         encoder: the sentence encoder.
         rank: of its changes.
         start: weights of a trained stage to begin with, of this rank; None: the encoder as it is.
+        layers: of the encoder, that change, by number; None: all.
 
     Raises:
         ValueError: weights of another rank or encoder.
@@ -181,7 +182,8 @@ class Reader(Look):
         layers = transformer_of(encoder).config.num_hidden_layers
         super().__init__(encoder, rank, start, range(layers // 3, layers))
         self.second = look
-        self.mix = nn.Parameter(torch.tensor(0.6) if start is None else start[MIX].float())
+        mix = torch.tensor(0.6) if start is None else start[MIX].float()
+        self.mix = nn.Parameter(mix.to(encoder.device))
         self.network.register_parameter(MIX, self.mix)
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
