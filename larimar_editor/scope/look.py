@@ -161,7 +161,9 @@ class CloserLook:
         return result
 
     def _read(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
-        tokens = PairTokens.of(self.tokenizer, pairs, self._weight.device)
-        with torch.no_grad():
+        device = self._weight.device
+        tokens = PairTokens.of(self.tokenizer, pairs, device)
+        # Its numbers are the same where training another stage has set other ones for what it computes.
+        with torch.no_grad(), torch.autocast(device.type, enabled=False):
             features = joint_features(self.network(**tokens.inputs).last_hidden_state, tokens)
             return F.linear(features, self._weight, self._bias)[:, 0].cpu()

