@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from larimar_editor.cli import app
 from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.loading import load_larimar
 from larimar_editor.pretrained import embedded
 from larimar_editor.scope.calibration import moved
 from larimar_editor.scope.decision import SecondStage, Written, decide
@@ -240,3 +241,15 @@ def test_what_another_stage_is_trained_in_changes_no_number_of_the_second():
     alone = look.log_odds(pairs)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert look.log_odds(pairs).equal(alone)
+
+
+def test_the_shipped_checkpoint_has_a_third_stage_and_asks_it_when_its_encoder_is_named(recwarn):
+    model, _ = load_larimar(None, "float32", {})
+    assert model.detectors.external.reader is None and model.detectors.external.look is not None
+    assert not [warning for warning in recwarn if "third stage" in str(warning.message)]
+    weights = model.detectors.weights
+    third = {name: value for name, value in weights.items() if name.startswith("reader.")}
+    assert third and sum(value.nbytes for value in third.values()) < 4e6
+    named, _ = load_larimar(None, "float32", {"scope_reader_name_or_path": "all-MiniLM-L6-v2"})
+    with pytest.raises(ValueError, match=r"another sentence encoder .*scope_reader_name_or_path"):
+        named.detectors.external.reader.probabilities([("a", "b")], torch.tensor([0.5]))
