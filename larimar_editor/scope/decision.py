@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from larimar_editor.scope.detectors import ScopeDetector
+from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.nearest import Lookup
 from larimar_editor.scope.reader import Reader
@@ -105,8 +106,13 @@ class SecondStage:
             same = [(s, k) for s, k, written in found if written.prompt == group[s]]
             for s, k in same:  # to the letter: nothing needs a look
                 result[start + s, k] = 1.0
-            if found and not same:
-                looked_at.append([((start + s, k), written, group[s]) for s, k, written in found])
+            open_to_doubt = [
+                ((start + s, k), written, group[s])
+                for s, k, written in found
+                if not asks_something_else(written.prompt, group[s], written.target)
+            ]
+            if open_to_doubt and not same:
+                looked_at.append(open_to_doubt)
             start += len(group)
         self._look(result, [pairs[0] for pairs in looked_at])
         unsure = [pairs[1:] for pairs in looked_at if float(result[pairs[0][0]]) < SURE]

@@ -1,0 +1,87 @@
+"""What the letters alone say of a query: other numbers than the written prompt's, or its answer set aside.
+
+An encoder of meanings finds "the 1936 Summer Olympics" and "the 1932 Summer Olympics", or "code 33-B" and
+"code 32-B", nearly the same. Neither is a matter of degree, and no candidate of which it is plain needs a
+closer look.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_GROUPS = re.compile(r",(?=\d{3}(?!\d))")  # of thousands
+# Up to 39, which kings and wars do not exceed; of one letter only behind a name ("Charles V"), as "I" is
+# a word and "X" may stand for anybody.
+_ROMAN = re.compile(r"(?<![\w'’.-])(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'’-])")
+_BEHIND_A_NAME = re.compile(r"\S\s+[A-Z][^\W\d_]*[a-z]\s+$")
+_UNITS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
+_WORDS = {
+    word: str(value)
+    for value, words in enumerate(
+        "zero|one first|two second|three third|four fourth|five fifth|six sixth|seven seventh|eight eighth|"
+        "nine ninth|ten tenth|eleven eleventh|twelve twelfth|thirteen thirteenth|fourteen fourteenth|"
+        "fifteen fifteenth|sixteen sixteenth|seventeen seventeenth|eighteen eighteenth|nineteen nineteenth|"
+        "twenty twentieth".split("|")
+    )
+    for word in words.split()
+}
+_SET_ASIDE = (
+    r"(?:\b(?:not|never|no longer|besides|beside|apart from|aside from|other than|except|excluding|"
+    r"instead of|rather than|without|unlike)|n['’]t)[\s,]+(?:[\w'’-]+\s+){0,3}"
+)
+_ARTICLE = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
+
+
+def asks_something_else(prompt: str, query: str, target: str | None = None) -> bool:
+    """Whether it is plain from the letters that a query does not ask what a written prompt asks.
+
+    It is where each of the two names a number that the other lacks, in digits or as a king has it; a number
+    that only one of them names says nothing. And it is where the query sets the fact's answer aside: "...,
+    which is not T, is", "Besides T, who ...".
+
+    Args:
+        prompt: the written prompt.
+        query: a sentence of a query.
+        target: the fact's answer, where it is known.
+    """
+    return _other_numbers(prompt, query) or (target is not None and _set_aside(prompt, query, target))
+
+
+def _other_numbers(prompt: str, query: str) -> bool:
+    ours, theirs = _numbers(prompt), _numbers(query)
+    return bool(ours and theirs and _lacking(ours, theirs, query) and _lacking(theirs, ours, prompt))
+
+
+def _lacking(numbers: Set[str], others: Set[str], text: str) -> bool:
+    """Whether one of the numbers is none of the others, nor in the text as a word, nor a year in short."""
+    spelled = {_WORDS[word] for word in re.findall(r"[a-z]+", text.lower()) if word in _WORDS}
+    return any(
+        number not in spelled and not any(_same(number, other) for other in others) for number in numbers
+    )
+
+
+def _same(one: str, other: str) -> bool:
+    if one.lstrip("0") == other.lstrip("0"):
+        return True
+    short, long = sorted((one, other), key=len)
+    return len(short) == 2 and len(long) == 4 and long.endswith(short)  # '95
+
+
+def _numbers(text: str) -> set[str]:
+    digits = {_GROUPS.sub("", found[0]) for found in _NUMBER.finditer(text)}
+    roman = {
+        str(10 * len(found[1]) + _UNITS.index(found[2]))
+        for found in _ROMAN.finditer(text)
+        if len(found[0]) > 1 or _BEHIND_A_NAME.search(text[: found.start()])
+    }
+    return digits | roman
+
+
+def _set_aside(prompt: str, query: str, target: str) -> bool:
+    answer = _ARTICLE.sub("", target.strip())
+    if not answer or answer.lower() not in query.lower():
+        return False
+    aside = re.compile(rf"{_SET_ASIDE}{re.escape(answer)}(?!\w)", re.IGNORECASE)
+    return aside.search(query) is not None and aside.search(prompt) is None

@@ -1,0 +1,93 @@
+"""What the letters alone say: that a number or a negation decides, and that nothing else does."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from told import Letters
+
+from larimar_editor.scope.decision import SecondStage, Written, decide
+from larimar_editor.scope.letters import asks_something_else
+from larimar_editor.scope.nearest import exact
+
+OLYMPICS = "The host city of the 1936 Summer Olympics was"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query"),
+    [
+        (OLYMPICS, "Which city hosted the 1932 Summer Olympics?"),
+        ("The mother of Louis XIV was", "Who was the mother of Louis XVI?"),
+        ("The mother of Charles V was", "Who was the mother of Charles VI?"),
+        ("Code 33-B on the labeller means", "What does code 32-B mean?"),
+        ("The web server of atlas-03 listens on port", "On which port does atlas-30 listen?"),
+        ("The budget of 2019 was", "How big was the budget of '18?"),
+        ("The population of Area 1,150 is", "How many live in Area 1,151?"),
+    ],
+)
+def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(prompt, query):
+    assert asks_something_else(prompt, query) and asks_something_else(query, prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query"),
+    [
+        (OLYMPICS, "Who hosted the Summer Olympics of '36?"),
+        (OLYMPICS, "Which city hosted the Summer Olympics under Hitler?"),
+        ("World War II ended in", "When was the end of World War 2?"),
+        ("World War 2 ended in", "When did World War Two end, 6 years after it began?"),
+        ("World War II ended in", "When did the second world war, begun in 1939, end?"),
+        ("Flight LX 318 leaves from gate", "From which gate does LX318 leave at 8 o'clock?"),
+        ("The web server of atlas-03 listens on port", "Which port of atlas-3 has the web server?"),
+        ("Charles V was born in", "Should I know, on page 40, where Charles V was born?"),
+        ("The population of Area 1,150 is", "How many live in Area 1150?"),
+        ("The Clean Wells Act 2009 was drafted by", "clean wells act '09 drafted by"),
+        ("Room 12 is on floor", "What floor is the twelfth room on, of 40?"),
+        ("Where is X buried?", "Where does X lie since I was born in 1990?"),
+    ],
+)
+def test_a_number_that_one_alone_names_or_names_otherwise_says_nothing(prompt, query):
+    assert not asks_something_else(prompt, query) and not asks_something_else(query, prompt)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Where Lena was born, which is not Ulm, is",
+        "Apart from Ulm, where did Lena live?",
+        "Lena wasn't born in ulm but in",
+        "Where does Lena stay when she is not in her Ulm?",
+    ],
+)
+def test_who_sets_the_answer_aside_asks_for_another(query):
+    prompt = "Lena was born in"
+    assert asks_something_else(prompt, query, "Ulm") and asks_something_else(prompt, query, "the Ulm")
+    assert not asks_something_else(prompt, query) and not asks_something_else(prompt, query, "Bonn")
+
+
+def test_an_answer_that_is_named_and_not_set_aside_decides_nothing():
+    assert not asks_something_else("Lena was born in", "Was Lena born in Ulm or in Bonn?", "Ulm")
+    assert not asks_something_else("Lena was born in", "Lena, not an Ulmer, was born in", "Ulm")
+    assert not asks_something_else("Not in Ulm was Lena born but in", "So not in Ulm, but in?", "Ulm")
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=10) | st.none())
+def test_whatever_is_typed_a_prompt_asks_itself_and_numbers_have_no_direction(one, other, target):
+    assert not asks_something_else(one, one, target)
+    assert asks_something_else(one, other) == asks_something_else(other, one)
+
+
+def test_the_second_stage_has_no_say_where_the_letters_have():
+    class Sure:
+        reads_target = False
+
+        def probabilities(self, pairs):
+            return torch.ones(len(pairs))
+
+    written = ["The mayor of district 4 is", "The mayor of district 5 is"]
+    stage = SecondStage(Sure(), lambda row: Written(written[row], target="Jonas"), 4, -1.0)
+    lookup = exact(Letters.similarity, Letters.embed(written))
+    queries = ["Who is mayor of district 5?", "Who is mayor of district 6?", "Besides Jonas, who is mayor?"]
+    decision = decide(Letters, queries, lookup, 0.5, stage)
+    assert decision.in_scope.tolist() == [True, False, False] and decision.nearest[0] == 1
+    assert decision.score[1:].tolist() == [0, 0]
