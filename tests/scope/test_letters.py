@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from told import Letters
 
+from larimar_editor.data.questions.by_hand import PROMPTS, read_by_hand
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.nearest import exact
@@ -91,3 +92,17 @@ def test_the_second_stage_has_no_say_where_the_letters_have():
     decision = decide(Letters, queries, lookup, 0.5, stage)
     assert decision.in_scope.tolist() == [True, False, False] and decision.nearest[0] == 1
     assert decision.score[1:].tolist() == [0, 0]
+
+
+def test_of_what_was_typed_by_hand_it_turns_away_negations_and_next_to_nothing_that_asks_the_same():
+    flagged: dict[str, list[bool]] = {}
+    for asked in read_by_hand():
+        record = asked.record
+        for sort in PROMPTS:
+            flagged.setdefault(sort, []).extend(
+                asks_something_else(record["prompt"], query, record["target_new"]) for query in record[sort]
+            )
+    share = {sort: sum(found) / len(found) for sort, found in flagged.items()}
+    assert min(map(len, flagged.values())) > 4000
+    assert share["rephrase_prompt"] < 0.002 and share["alias_prompt"] < 0.005
+    assert share["near_prompt"] > 0.03 and share["negation_prompt"] > 0.6
