@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from larimar_editor.scope.asking import odds_against
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.look import CloserLook, as_written
@@ -88,11 +89,12 @@ class SecondStage:
     reader: Reader | None = None
     sure: float = 0.99
 
-    def scores(self, parts: Sequence[Sequence[str]], first: Tensor, rows: Tensor) -> Tensor:
+    def scores(self, parts: Sequence[Sequence[str]], against: Tensor, first: Tensor, rows: Tensor) -> Tensor:
         """Probabilities ``(S, k)`` in place of the first stage's scores, 0 for what it does not look at.
 
         Args:
             parts: sentences of each query, S in all.
+            against: ``(S,)``, log-odds that are taken from each sentence's.
             first: ``(S, k)``, the first stage's scores.
             rows: ``(S, k)``, of the written prompts.
         """
@@ -114,18 +116,20 @@ class SecondStage:
             if open_to_doubt and not same:
                 looked_at.append(open_to_doubt)
             start += len(group)
-        self._look(result, [pairs[0] for pairs in looked_at])
+        self._look(result, against, [pairs[0] for pairs in looked_at])
         unsure = [pairs[1:] for pairs in looked_at if float(result[pairs[0][0]]) < SURE]
-        self._look(result, [pair for pairs in unsure for pair in pairs])
+        self._look(result, against, [pair for pairs in unsure for pair in pairs])
         return result
 
-    def _look(self, result: Tensor, pairs: Sequence[_Pair]) -> None:
+    def _look(self, result: Tensor, against: Tensor, pairs: Sequence[_Pair]) -> None:
         if not pairs:
             return
         score = self.look.probabilities(_shown(pairs, self.look.reads_target))
         if self.reader is not None:
             self._read(self.reader, score, pairs)
-        result[tuple(torch.tensor([place for place, *_ in pairs]).T)] = score
+        sentence, place = torch.tensor([place for place, *_ in pairs]).T
+        odds = against[sentence]
+        result[sentence, place] = torch.where(odds > 0, (score.logit() - odds).sigmoid(), score)
 
     def _read(self, reader: Reader, score: Tensor, pairs: Sequence[_Pair]) -> None:
         unsure = ((score < self.sure) & (score > 1 - self.sure)).nonzero()[:, 0]
@@ -178,7 +182,9 @@ def decide(
             choose one; where none does, the score is the highest.
         second: scores what was found; None keeps the first stage's scores (1-NN).
     """
-    return decide_among(detector, [sentences(query) for query in queries], lookup, threshold, second)
+    parts = [sentences(query) for query in queries]
+    against = [odds for group in parts for odds in odds_against(group)]
+    return decide_among(detector, parts, lookup, threshold, second, against)
 
 
 def decide_among(
@@ -187,8 +193,11 @@ def decide_among(
     lookup: Lookup,
     threshold: float,
     second: SecondStage | None = None,
+    against: Sequence[float] | None = None,
 ) -> ScopeDecision:
-    """As `decide`, of queries that are split already: the best part of each counts."""
+    """As `decide`, of queries that are split already: the best part of each counts, less the log-odds that
+    stand against it, if any do.
+    """
     flat = [sentence for group in parts for sentence in group]
     if not flat:
         nothing = torch.zeros(0)
@@ -199,7 +208,8 @@ def decide_among(
     # A synchronisation with the device: which prompt is nearest, and so in scope, is decided on the host.
     found = lookup(embedding, 1 if second is None else second.candidates)
     first, rows = (result.cpu() for result in found)
-    score = first if second is None else second.scores(parts, first, rows)
+    odds = torch.zeros(len(flat)) if against is None else torch.tensor(against)
+    score = first if second is None else second.scores(parts, odds, first, rows)
     inside = score >= threshold
     closeness = score if second is None else torch.where(inside, score.logit() + CLOSENESS * first, score)
     chosen, places, start = [], [], 0

@@ -1,0 +1,71 @@
+"""Of a longer query: what asks counts in full, and what is only said needs to be the more like a fact."""
+
+import math
+
+import pytest
+import torch
+from told import Letters
+
+from larimar_editor.scope.asking import FEW, SAID, odds_against
+from larimar_editor.scope.decision import SecondStage, Written, decide
+from larimar_editor.scope.nearest import exact
+from larimar_editor.utils.text import sentences
+
+
+class Likely:
+    """A second stage that finds whatever it is shown equally likely."""
+
+    reads_target = False
+
+    def __init__(self, probability):
+        self.probability = probability
+
+    def probabilities(self, pairs):
+        return torch.full((len(pairs),), self.probability)
+
+
+@pytest.mark.parametrize(
+    ("text", "asking"),
+    [
+        ("The mother tongue of Lena is", 0),
+        ("I met Lena. She was born in", 1),
+        ("It rained. It snowed. It froze. Lena was born in", 3),
+        ("Where was Lena born? Answer in one word.", 0),
+        ("tell me where lena was born. thanks!", 0),
+        ("Hi! Please name the town of Lena. Be brief.", 1),
+        ("I'd like to know where Lena was born. It is for a form.", 0),
+    ],
+)
+def test_nothing_stands_against_what_asks(text, asking):
+    assert odds_against(sentences(text))[asking] == 0
+
+
+def test_what_is_said_before_the_last_has_odds_against_it_and_a_far_end_a_few():
+    page = [f"It rained on day {day}." for day in range(9)]
+    assert odds_against([*page, "Lena was born in"]) == [math.log(SAID)] * 9 + [math.log(9 - FEW + 1)]
+    assert odds_against([*page, "Where was Lena born?"])[-1] == 0
+    assert odds_against(["Lena was born in"]) == [0] and odds_against([]) == []
+
+
+def test_the_odds_are_taken_from_what_the_second_stage_finds_and_from_nothing_else():
+    written = ["Lena was born in"]
+    lookup = exact(Letters.similarity, Letters.embed(written))
+
+    def score(query, probability=0.9):
+        stage = SecondStage(Likely(probability), lambda row: Written(written[row]), 4, -1.0)
+        return float(decide(Letters, [query], lookup, 0.5, stage).score)
+
+    said, asked = "Lena, born there, ran. Dogs like", "Where was Lena born? Dogs ran."
+    assert score(asked) == pytest.approx(0.9) and score("Lena ran to") == pytest.approx(0.9)
+    assert score("They sat. Lena, born there, ran.") == pytest.approx(0.9)  # the last of few
+    before_the_last = decide(
+        Letters,
+        [said],
+        lookup,
+        0.5,
+        SecondStage(Likely(0.9), lambda row: Written(written[row]), 1, -1.0),
+    )
+    assert before_the_last.sentence == ["Lena, born there, ran."]
+    assert float(before_the_last.score) == pytest.approx(9 / (9 + SAID), rel=1e-4)
+    # A written prompt to the letter asks wherever it stands.
+    assert score("Lena was born in\nDogs ran.", 0.0) == 1.0
