@@ -35,6 +35,7 @@ setup(
     install_requires=[
         "torch>=2.6",
         "transformers>=5.0",
+        "anyascii",
         "filelock",
         "numpy",
         "peft",

@@ -52,6 +52,13 @@ def train_detector(
             max=1,
         ),
     ] = 0.0,
+    show_answers: Annotated[
+        bool,
+        typer.Option(
+            help="Whether the second stage that goes --into is shown the facts' answers in use. It learns with "
+            "and without them, and a mean with one that never saw any (--keep) may do better without."
+        ),
+    ] = True,
     seed: Annotated[int, typer.Option(help="Of the order and of what is drawn.")] = 0,
     device: DeviceOption = "cpu",
     checkpoint: CheckpointOption = None,
@@ -71,6 +78,7 @@ def train_detector(
     from larimar_editor.model.loading import load_larimar
     from larimar_editor.model.scoping import INTERNAL
     from larimar_editor.scope.detectors import sentence_encoder, stage_weights
+    from larimar_editor.scope.look import READS_TARGET
     from larimar_editor.scope.low_rank import mixed
     from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
     from larimar_editor.training.detector.stages import RANKS, STAGES
@@ -109,6 +117,9 @@ def train_detector(
         for each in stages if keep else ():
             own = mixed(stage_weights(before, each), stage_weights(weights, each), keep)
             weights |= {f"{each}.{name}": value for name, value in own.items()}
+        if not show_answers:
+            weights.pop(f"look.{READS_TARGET}", None)
         internal = {name: value for name, value in model.detectors.weights.items() if name in INTERNAL}
+        before = {name: value for name, value in before.items() if name.split(".")[0] not in stages}
         model.detectors.weights = internal | before | weights
         model.save_pretrained(into, dtype=stored_dtype(Path(folder)))

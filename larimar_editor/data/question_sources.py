@@ -32,6 +32,7 @@ from larimar_editor.data.questions.kinds import (
     read_fragments,
     read_kinds,
 )
+from larimar_editor.data.questions.known_names import read_known_names
 from larimar_editor.data.questions.sheets import names_of, read_sheets
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, read_wordings
 from larimar_editor.data.relations import Names, Relation, read_relations
@@ -174,7 +175,9 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
         calibration,
         [kind for kind in kinds if falls_in(kind.name, HELD_OUT_KINDS)] + list(filter(held_out, properties)),
         {name: of_sheet for name, of_sheet in rows.items() if falls_in(name, _OF_SUBJECTS)},
-        QuestionNames.read().with_subjects(names_of(sheets) | _names_of_relations(given)),
+        QuestionNames.read()
+        .with_subjects(names_of(sheets) | _names_of_relations(given))
+        .with_known(read_known_names(without=measured)),
     )
 
 

@@ -21,7 +21,7 @@ from larimar_editor.pretrained.embedded import SENTENCE_ENCODER, resolve
 from larimar_editor.scope.look import CloserLook
 from larimar_editor.scope.low_rank import changed_copy
 from larimar_editor.scope.reader import Reader
-from larimar_editor.utils.text import cut_to
+from larimar_editor.utils.text import cut_to, plain_letters
 
 
 def sentence_encoder(
@@ -107,7 +107,7 @@ class ExternalScopeDetector:
         """Embeddings ``(N, E)`` float32 with unit norm; of a text that is too long the end, with a
         `TruncationWarning`.
         """
-        texts = [self._fitting(text) for text in texts]
+        texts = [self._fitting(plain_letters(text)) for text in texts]
         result = self.model.encode(
             texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False
         ).float()

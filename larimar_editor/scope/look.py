@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.scope.low_rank import changed_copy
 from larimar_editor.utils.device import bfloat16_is_fast
+from larimar_editor.utils.text import plain_letters
 
 HEAD = "head"
 READS_TARGET = "reads_target"
@@ -52,14 +53,14 @@ class PairTokens:
         texts: Sequence[tuple[str, ...]],
         device: torch.device | str = "cpu",
     ) -> PairTokens:
-        """Padded to the longest.
+        """Padded to the longest; names read alike with and without accents.
 
         Args:
             tokenizer: one that cuts texts from their start, see `cutting_starts`.
             texts: one or two each.
             device: where they go.
         """
-        columns = [list(column) for column in zip(*texts)]
+        columns = [[plain_letters(text) for text in column] for column in zip(*texts)]
         tokens = tokenizer(
             *columns, padding=True, truncation=True, max_length=MOST_TOKENS, return_tensors="pt"
         )

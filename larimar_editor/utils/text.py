@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 import warnings
+from functools import lru_cache
 
+from anyascii import anyascii
 from transformers import PreTrainedTokenizerBase
 
 # Not the end: an initial ("J. R. R. Tolkien") and what is short for a word before a name; before a number
@@ -72,6 +75,18 @@ def is_label(text: str) -> bool:
 
 def _opens_an_answer(before: str, text: str) -> bool:
     return before.endswith(("?", "？")) and not text.endswith((".", "!", "?", "。", "！", "？"))
+
+
+def plain_letters(text: str) -> str:
+    """A text with Latin letters as they are typed without accents: "Łódź" as "Lodz", "Kjær" as "Kjaer".
+    Letters of other alphabets stay.
+    """
+    return text if text.isascii() else "".join(map(_plain_letter, unicodedata.normalize("NFC", text)))
+
+
+@lru_cache(maxsize=4096)
+def _plain_letter(letter: str) -> str:
+    return anyascii(letter) if unicodedata.name(letter, "").startswith("LATIN ") else letter
 
 
 def cut_to(ids: list[int], limit: int, text: str, tokenizer: PreTrainedTokenizerBase) -> list[int]:

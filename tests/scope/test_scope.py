@@ -25,7 +25,7 @@ from larimar_editor.scope.calibration import (
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.detectors import ExternalScopeDetector, InternalScopeDetector, pair_features
 from larimar_editor.scope.nearest import exact
-from larimar_editor.utils.text import sentences
+from larimar_editor.utils.text import plain_letters, sentences
 
 THRESHOLD = LarimarConfig.from_pretrained(shipped("llama-smollm2-135m")).scope_threshold
 WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux is"]
@@ -244,3 +244,12 @@ def test_a_learned_map_is_part_of_the_checkpoint(tiny, tmp_path):
     torch.testing.assert_close(detector.embed(["The capital of Portugal is"]), expected, atol=1e-3, rtol=1e-3)
     loaded.write([{"prompt": "The capital of Portugal is", "target_new": "Oslo"}])
     assert loaded.scope_of(["The capital of Portugal is"]).in_scope.all()
+
+
+def test_a_name_reads_alike_with_and_without_accents_in_every_stage(external):
+    typed, written = "The aide of Wladyslaw Kjaer is", "The aide of Władysław Kjær is"
+    other = "Who was an aide to Władysław Kjær?"
+    torch.testing.assert_close(*external.embed([typed, written]), rtol=0, atol=0)
+    one, same = external.look.log_odds([(typed, other), (written, other)])
+    assert float(one) == pytest.approx(float(same), abs=1e-4)
+    assert plain_letters("Кто он, José?") == "Кто он, Jose?", "other alphabets stay"

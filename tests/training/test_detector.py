@@ -273,7 +273,11 @@ def test_one_stage_is_trained_on_and_half_of_it_is_kept(facts, tmp_path):
     head = "look.head.weight"
     assert not trained[head].equal(own[head])
     mean = (own[head].float() + trained[head].float()) / 2
-    assert after[f"scope.{head}"].float().allclose(mean, atol=1e-2)
+    assert after[f"scope.{head}"].float().allclose(mean, atol=1e-2) and "scope.look.reads_target" in after
+    done = runner.invoke(app, [*command, *options, "--no-show-answers"])
+    assert done.exit_code == 0, done.output
+    bare = load_file(tmp_path / "after" / "model.safetensors")
+    assert bare.keys() == after.keys() - {"scope.look.reads_target"}, "the run is done: only the mark goes"
 
 
 def test_a_file_that_is_none_is_refused_by_line(tmp_path):

@@ -6,9 +6,11 @@ import difflib
 import random
 import re
 import string
-import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+
+from larimar_editor.data.questions.spellings import sound, spelled_otherwise, spelled_out
+from larimar_editor.utils.text import plain_letters
 
 _SMALL = {
     "no",
@@ -75,7 +77,7 @@ _AFFIXED = (
         "{} West",
     ),
 )
-_NUMBER = re.compile(r"\w*\d\w*|(?<=\s)[IVXLC]+\b(?!\.)")
+_NUMBER = re.compile(r"\d+[a-zA-Z]?(?![^\W\d_])|\d+|(?<=\s)[IVXLC]+\b(?!\.)")
 _VOWELS = "aeiou"
 _ARTICLES = {"the", "a", "an"}
 
@@ -110,9 +112,10 @@ def _stands_for_any(alias: str, name: str, others: Iterable[str]) -> bool:
 
 def written_alike(one: str, other: str) -> bool:
     """Whether two names may be two ways to write one: the words of the one are all in the other. Numbers,
-    also Roman ones, and words such as "new" have to agree; a name with a letter changed is another name.
+    also Roman ones, and words such as "new" have to agree; a name with a letter changed is another name,
+    but where both letters are ways to spell one sound.
     """
-    left, right = ({*_distinctive(name)} for name in (one, other))
+    left, right = ({*map(sound, _distinctive(name))} for name in (one, other))
     return bool(left and right) and _telling(one) == _telling(other) and (left <= right or right <= left)
 
 
@@ -159,7 +162,7 @@ def respelt(name: str, rng: random.Random) -> str:
 @lru_cache(maxsize=20_000)  # names are compared with many others
 def _distinctive(name: str) -> tuple[str, ...]:
     """Its words in lower case, without accents, and without small ones but for the last."""
-    words = re.findall(r"[^\W_]+", _plain(name).lower().replace(".", ""))
+    words = re.findall(r"[^\W_]+", plain_letters(name).lower().replace(".", ""))
     kept = [word for word in words[:-1] if word not in _SMALL or (word == words[0] and word not in _ARTICLES)]
     return (*kept, *words[-1:])
 
@@ -174,14 +177,8 @@ def _words(name: str) -> list[str]:
     return [word for word in name.split() if word.lower() not in _SMALL]
 
 
-def _plain(name: str) -> str:
-    return "".join(
-        letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter)
-    )
-
-
 def _plain_letters(name: str, rng: random.Random) -> str:
-    return _plain(name)
+    return plain_letters(name if rng.random() < 0.5 else spelled_out(name))
 
 
 def _last_words(name: str, rng: random.Random) -> str | None:
@@ -231,6 +228,35 @@ def _longer(name: str, rng: random.Random) -> str | None:
     return None if words[:1] and words[0].lower() in _ARTICLES else f"{rng.choice(_TITLES)} {name}"
 
 
+def _surname_first(name: str, rng: random.Random) -> str | None:
+    """As in a list of references: "Robinson J"."""
+    words = name.split()
+    if not 1 < len(words) < 4 or _telling(name) or _SMALL & {word.lower() for word in words}:
+        return None
+    dot = rng.choice(("", "."))
+    return f"{words[-1]}{rng.choice((', ', ' '))}{' '.join(word[0] + dot for word in words[:-1])}"
+
+
+def _pet_name(name: str, rng: random.Random) -> str | None:
+    """A first name cut short: "Tobi" of Tobias."""
+    first, *rest = name.split()
+    if len(first) < 5 or not first.isalpha() or not first[0].isupper() or first.isupper():
+        return None
+    stem = first[: rng.choice((3, 4))]
+    if stem[-1] not in _VOWELS and rng.random() < 0.3:
+        stem += rng.choice(("i", "y", "ie"))
+    return " ".join([stem, *rest]) if rest and rng.random() < 0.5 else stem
+
+
+def _together(name: str, rng: random.Random) -> str | None:
+    """What stands before a number joined to it in another way: "LX318", "LX 318", "LX-318"."""
+    found = re.search(r"(?<=[^\W\d_])([ -]?)(?=\d)", name)
+    if found is None:
+        return None
+    others = [gap for gap in ("", " ", "-") if gap != found[1]]
+    return name[: found.start()] + rng.choice(others) + name[found.end() :]
+
+
 def _hyphens(name: str, rng: random.Random) -> str | None:
     return name.replace("-", " ") if "-" in name else name.replace("'", "").replace("’", "")
 
@@ -256,4 +282,8 @@ _RULES: tuple[Callable[[str, random.Random], str | None], ...] = (
     _hyphens,
     _article,
     _shortened,
+    _surname_first,
+    _pet_name,
+    _together,
+    spelled_otherwise,
 )

@@ -5,17 +5,18 @@ from __future__ import annotations
 import difflib
 import random
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from larimar_editor.data.questions.aliases import affixed, made_alias, respelt, written_alike
 from larimar_editor.data.questions.kinds import ANY_TARGET, FOLDER, SUBJECT, TARGET, Question, load_yaml
+from larimar_editor.data.questions.known_names import KnownName
 
 FITS = "target_fits"  # of a record: whether its answer is one that its question may have
 ANY_SUBJECT = "anything"  # the kind of names of questions that may be asked about subjects of many kinds
-_KNOWN_ALIASES = 0.2  # share of subjects taken from those of which other names are known, if any are
+_KNOWN_ALIASES = 0.3  # share of subjects taken from those of which other names are known, if any are
 _KNOWN_RATHER = 0.7  # than one made by rule
 _POOL = 24  # names of a kind among which the one most like another is looked for
 _COPULA = re.compile(r"^(.+) (is|was|are|were)$")
@@ -29,11 +30,13 @@ class QuestionNames:
         subjects: kind to names.
         targets: list to answers.
         aliases: other names of a name, where they are known.
+        mistaken: names of others that a name is easily mistaken for, where they are known.
     """
 
     subjects: dict[str, list[str]]
     targets: dict[str, list[str]]
     aliases: dict[str, list[str]] = field(default_factory=dict)
+    mistaken: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path = FOLDER) -> QuestionNames:
@@ -58,7 +61,14 @@ class QuestionNames:
             {name for kind, names in joined.items() if kind != ANY_SUBJECT for name in names}
         )
         known = self.aliases | {name: list(others) for name, others in (aliases or {}).items()}
-        return QuestionNames(joined, self.targets, known)
+        return QuestionNames(joined, self.targets, known, self.mistaken)
+
+    def with_known(self, known: Iterable[KnownName]) -> QuestionNames:
+        """The same with further known names."""
+        every = [*known]
+        aliases = {each.name: [*self.aliases.get(each.name, ()), *each.aliases] for each in every}
+        mistaken = {each.name: list(each.mistaken) for each in every if each.mistaken}
+        return replace(self, aliases=self.aliases | aliases, mistaken=self.mistaken | mistaken)
 
     def subject(self, kind: str, rng: random.Random) -> str:
         """A name of a kind; now and then put together from parts of two."""
@@ -77,9 +87,12 @@ class QuestionNames:
         return other
 
     def like(self, name: str, kind: str, rng: random.Random) -> str:
-        """Another name that is like ``name``: a letter, a number or a word of it changed, a word more, or the
-        most similar of the kind; none that may be another way to write it.
+        """Another name that is like ``name``: a known one, a letter, a number or a word of it changed, a word
+        more, or the most similar of the kind; none that may be another way to write it.
         """
+        mistaken = self.mistaken.get(name)
+        if mistaken and rng.random() < _KNOWN_RATHER:
+            return rng.choice(mistaken)
         same = {name, *self.aliases.get(name, ())}
         is_other = lambda other: other not in same and not any(written_alike(other, each) for each in same)
         draw = rng.random()

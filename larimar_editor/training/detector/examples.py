@@ -25,10 +25,10 @@ NEGATIVES = (
 # How often a sort is drawn where a fact has it: other questions are what is hardest and most frequent in use.
 _SHARES = {
     "rephrase_prompt": 5,
-    "alias_prompt": 2,
+    "alias_prompt": 3,
     "other_prompt": 6,
     "locality_prompt": 2,
-    "near_prompt": 2,
+    "near_prompt": 3,
     "inverse_prompt": 0.7,
     "negation_prompt": 1.5,
     "two_hop_prompt": 1.5,
