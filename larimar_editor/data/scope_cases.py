@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,8 @@ from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, c
 # calibrated on, and some to calibrate on.
 TYPED = Path(__file__).parent / "typed_facts.json"
 TYPED_TO_CALIBRATE = Path(__file__).parent / "typed_facts_calibration.json"
+# What readers made of other data's rephrasings and "other questions"; see `as_read`.
+READ = Path(__file__).parent / "prompts_as_read.json"
 # Sorts of prompts that ask what was written, and sorts that ask something else.
 SAME = ("written", "rephrasings", "aliases")
 OTHER = (
@@ -98,6 +101,39 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
         )
         for edit in load_edits(path, limit)
     ]
+
+
+def as_read(cases: Sequence[ScopeCase], path: Path = READ) -> list[ScopeCase]:
+    """Of cases whose prompts were read one by one, those prompts, by whether they ask what was written.
+
+    CounterFact calls rephrasing what asks something else as well ("X is known for" of X's employer), and
+    KnowEdit's ZsRE calls other question what asks the same.
+
+    Args:
+        cases: of any data.
+        path: a digest of each prompt that was read, with its fact's (`digest_of`), to whether most readers
+            found that both ask the same.
+
+    Returns:
+        cases with ``rephrasings`` and ``other_questions``; none where nothing of the data was read.
+    """
+    asks_it = json.loads(path.read_text(encoding="utf-8"))
+    read = []
+    for case in cases:
+        queries = [query for sort in ("rephrasings", "other_questions") for query in case.asked.get(sort, ())]
+        found = [(query, asks_it.get(digest_of(case.prompt, query))) for query in dict.fromkeys(queries)]
+        sorts = {
+            sort: tuple(query for query, same in found if same is label)
+            for sort, label in (("rephrasings", True), ("other_questions", False))
+        }
+        if any(sorts.values()):
+            read.append(_case(case.prompt, case.subject, case.target, **sorts))
+    return read
+
+
+def digest_of(prompt: str, query: str) -> str:
+    """What a query that was read is known by, with its fact: their texts do not ship."""
+    return hashlib.sha256(f"{prompt}\n{query}".encode()).hexdigest()[:16]
 
 
 def of_facts(facts: AskedFacts, count: int) -> list[ScopeCase]:

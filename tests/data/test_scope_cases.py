@@ -1,6 +1,7 @@
 """What is asked of a written fact, read from each format as the sort that it is."""
 
 import json
+import re
 
 import pytest
 
@@ -9,7 +10,17 @@ from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.kinds import falls_in
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES
 from larimar_editor.data.relations import wording_of
-from larimar_editor.data.scope_cases import OTHER, SAME, TYPED, TYPED_TO_CALIBRATE, scope_cases
+from larimar_editor.data.scope_cases import (
+    OTHER,
+    READ,
+    SAME,
+    TYPED,
+    TYPED_TO_CALIBRATE,
+    ScopeCase,
+    as_read,
+    digest_of,
+    scope_cases,
+)
 
 KNOWEDIT = {
     "subject": "Ada",
@@ -109,3 +120,27 @@ def test_edits_and_simplequestions_are_read(tmp_path):
         assert not any(verb in prompt for prompt in case.asked["other_questions"])
     with pytest.raises(FileNotFoundError):
         scope_cases(tmp_path / "nothing.json")
+
+
+def test_a_prompt_that_was_read_is_of_the_sort_that_readers_put_it_into(tmp_path):
+    asked = {
+        "written": ("Ada plays the",),
+        "rephrasings": ("Ada performs on the", "Ada is known for"),
+        "other_questions": ("The instrument of Ada is", "Ada was born in"),
+        "near_names": ("Ida plays the",),
+    }
+    cases = [ScopeCase("Ada plays the", asked, "Ada"), ScopeCase("Bo owns", {"rephrasings": ("Bo has",)})]
+    read = {"Ada performs on the": True, "Ada is known for": False, "The instrument of Ada is": True}
+    path = tmp_path / "read.json"
+    path.write_text(json.dumps({digest_of("Ada plays the", query): same for query, same in read.items()}))
+    (case,) = as_read(cases, path)
+    assert (case.prompt, case.subject) == ("Ada plays the", "Ada")
+    assert case.asked["rephrasings"] == ("Ada performs on the", "The instrument of Ada is")
+    assert case.asked["other_questions"] == ("Ada is known for",)
+    assert case.asked.keys() == {"written", "rephrasings", "other_questions"}, "what was not read is not there"
+
+
+def test_what_was_read_ships_as_digests_alone():
+    read = json.loads(READ.read_text(encoding="utf-8"))
+    assert len(read) > 600 and all(re.fullmatch("[0-9a-f]{16}", digest) for digest in read)
+    assert 100 < sum(read.values()) < len(read) - 100 and {*read.values()} == {True, False}

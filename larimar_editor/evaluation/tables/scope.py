@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import f1_score
 
-from larimar_editor.data.scope_cases import OTHER, SAME, TYPED, ScopeCase, scope_cases
+from larimar_editor.data.scope_cases import OTHER, SAME, TYPED, ScopeCase, as_read, scope_cases
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
 from larimar_editor.evaluation.harness.plots import roc_plot
@@ -58,6 +58,7 @@ def _conditions(context: Context) -> list[Condition]:
     }
     for path in filter(None, (context.counterfact, *context.asked)):
         sets[f"{path.parent.name}/{path.stem}"] = scope_cases(path, context.limit, context.seed)
+    sets |= {f"{name}, as read": read for name, cases in sets.items() if (read := as_read(cases))}
     judges = _judges(context)
     return [
         Condition(
