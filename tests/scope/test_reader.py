@@ -243,9 +243,15 @@ def test_what_another_stage_is_trained_in_changes_no_number_of_the_second():
         assert look.log_odds(pairs).equal(alone)
 
 
-def test_the_shipped_checkpoint_has_a_third_stage_and_asks_it_when_its_encoder_is_named(recwarn):
+def test_the_shipped_checkpoint_has_a_third_stage_and_asks_it_unless_it_is_told_not_to(recwarn):
     model, _ = load_larimar(None, "float32", {})
-    assert model.detectors.external.reader is None and model.detectors.external.look is not None
+    external = model.detectors.external
+    assert external.reader is not None and external.look is not None
+    pairs = [("The capital of Nepal is", "What is Nepal's seat of government?")]
+    before = external.look.probabilities(pairs)
+    assert 0.01 < float(before) < 0.99 and float(external.reader.probabilities(pairs, before)) > float(before)
+    two, _ = load_larimar(None, "float32", {"scope_reader_name_or_path": None})
+    assert two.detectors.external.reader is None and two.detectors.external.look is not None
     assert not [warning for warning in recwarn if "third stage" in str(warning.message)]
     weights = model.detectors.weights
     third = {name: value for name, value in weights.items() if name.startswith("reader.")}

@@ -1,7 +1,7 @@
 """Names of known and of private things: what else each is called, and what is easily mistaken for it.
 
-Rules find other spellings and short forms of a name (`larimar_editor.data.questions.aliases`); that Chogori is
-K2 and that Karl Wittgenstein is not Paul, somebody has to know.
+Rules find other spellings and short forms of a name (`larimar_editor.data.questions.aliases`); that Chogori
+is K2 and that Karl Wittgenstein is not Paul, somebody has to know.
 """
 
 from __future__ import annotations
