@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 from larimar_editor.checkpoints import shipped
 from larimar_editor.model.closed_form import fit
 from larimar_editor.model.larimar import LarimarForCausalLM
-from larimar_editor.model.scoping import ScopeDetectors
+from larimar_editor.model.scoping import NO_READER, ScopeDetectors
 from larimar_editor.pretrained.embedded import DECODER, SENTENCE_ENCODER, resolve
 
 SENTENCES = [
@@ -102,12 +102,16 @@ def decoder():
 @pytest.fixture
 def larimar(decoder, tokenizer) -> LarimarForCausalLM:
     """The shipped Larimar over the embedded decoder, with nothing written."""
+    # The third stage's encoder is 0.4 GB, for each model anew: tests/scope/test_reader.py and the examples
+    # have it.
     model = LarimarForCausalLM.from_pretrained(
-        shipped(DECODER), decoder=decoder, tokenizer=tokenizer, sentence_encoder=sentence_encoder()
+        shipped(DECODER),
+        decoder=decoder,
+        tokenizer=tokenizer,
+        sentence_encoder=sentence_encoder(),
+        scope_reader_name_or_path=NO_READER,
     )
     model.tokenizer.padding_side = "left"
-    # Its encoder is 0.4 GB, for each model anew: tests/scope/test_reader.py and the examples are with it.
-    model.config.scope_reader_name_or_path = None
     return model
 
 

@@ -76,7 +76,7 @@ def train_detector(
     """
     from larimar_editor.model.checkpoint import stored_dtype
     from larimar_editor.model.loading import load_larimar
-    from larimar_editor.model.scoping import INTERNAL
+    from larimar_editor.model.scoping import INTERNAL, NO_READER
     from larimar_editor.scope.detectors import sentence_encoder, stage_weights
     from larimar_editor.scope.look import READS_TARGET
     from larimar_editor.scope.low_rank import mixed
@@ -88,8 +88,8 @@ def train_detector(
     setting = "scope_reader_name_or_path" if stage == "reader" else "scope_encoder_name_or_path"
     model, folder = load_larimar(checkpoint, "float32", {} if encoder is None else {setting: encoder})
     name = getattr(model.config, setting)
-    if name is None:
-        raise typer.BadParameter(f"--encoder is needed: {folder} has {setting}: null")
+    if name in (None, NO_READER):
+        raise typer.BadParameter(f"--encoder is needed: {folder} has {setting}: {name or 'null'}")
     both = ["candidates", "look"]
     chosen = [stage] if stage else both
     second = model.detectors.external.look if stage == "reader" else None

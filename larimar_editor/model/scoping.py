@@ -22,6 +22,7 @@ from larimar_editor.scope.detectors import (
 )
 
 INTERNAL = ("weight", "bias")  # the internal detector's weights
+NO_READER = "none"  # in place of the third stage's encoder; null in a YAML file is the checkpoint's own
 
 
 class ScopeDetectors:
@@ -95,7 +96,7 @@ class ScopeDetectors:
     def _larger(self) -> Callable[[], SentenceTransformer] | None:
         """Loads the third stage's encoder; None where the checkpoint has no such stage, or it is not here."""
         name = self._config.scope_reader_name_or_path
-        if name is None or not any(each.startswith("reader.") for each in self._weights):
+        if name in (None, NO_READER) or not any(each.startswith("reader.") for each in self._weights):
             return None
         try:
             if Path(resolve(name)).is_dir():
@@ -105,7 +106,7 @@ class ScopeDetectors:
         except (ModuleNotFoundError, OSError) as missing:
             warnings.warn(
                 f"the scope detector does without its third stage, and errs more often: {name} is not here. "
-                f"With scope_reader_name_or_path: null it does so without a word. {missing}",
+                f"With scope_reader_name_or_path: {NO_READER} it does so without a word. {missing}",
                 stacklevel=2,
             )
             return None

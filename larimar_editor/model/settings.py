@@ -227,7 +227,7 @@ class LarimarSettings:
     scope_encoder_name_or_path: str = setting("all-MiniLM-L6-v2", "sentence encoder of the external detector")
     scope_reader_name_or_path: str | None = setting(
         "all-mpnet-base-v2",
-        "sentence encoder of the external detector's third stage, where the checkpoint has one; null: the "
+        "sentence encoder of the external detector's third stage, where the checkpoint has one; none: the "
         "second stage has the last word",
         edit=True,
     )

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from larimar_editor.cli import app
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.loading import load_larimar
+from larimar_editor.model.scoping import NO_READER
 from larimar_editor.pretrained import embedded
 from larimar_editor.scope.calibration import moved
 from larimar_editor.scope.decision import SecondStage, Written, decide
@@ -247,10 +248,10 @@ def test_the_shipped_checkpoint_has_a_third_stage_and_asks_it_unless_it_is_told_
     model, _ = load_larimar(None, "float32", {})
     external = model.detectors.external
     assert external.reader is not None and external.look is not None
-    pairs = [("The capital of Nepal is", "What is Nepal's seat of government?")]
+    pairs = [("Mount Kilimanjaro has a height of", "How high is Kili?")]
     before = external.look.probabilities(pairs)
     assert 0.01 < float(before) < 0.99 and float(external.reader.probabilities(pairs, before)) > float(before)
-    two, _ = load_larimar(None, "float32", {"scope_reader_name_or_path": None})
+    two, _ = load_larimar(None, "float32", {"scope_reader_name_or_path": NO_READER})
     assert two.detectors.external.reader is None and two.detectors.external.look is not None
     assert not [warning for warning in recwarn if "third stage" in str(warning.message)]
     weights = model.detectors.weights

@@ -134,6 +134,7 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
 
 
 def loss_of(stage, shown):
+    stage.network.eval()  # training leaves dropout on
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(1)  # the reader draws what it reads
         return sum(float(stage.loss(shown)) for _ in range(3))
