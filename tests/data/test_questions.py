@@ -183,7 +183,7 @@ def test_a_like_name_is_no_other_way_to_write_the_name():
     for kind in rng.sample(sorted(names.subjects), 60):
         name = names.subject(kind, rng)
         near = names.like(name, kind, rng)
-        known = near in names.mistaken.get(name, ())  # "Toronto, Ohio" is not Toronto, whatever the letters say
+        known = near in names.mistaken.get(name, ())  # "Toronto, Ohio" is not Toronto, whatever its letters
         assert near != name and (known or not written_alike(name, near)), (kind, name, near)
 
 
