@@ -27,7 +27,7 @@ def reads(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
 
 
 def among_many(model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) -> dict:
-    """A read among ``count`` facts, with both stages of the scope detector and with the first alone, in turn.
+    """A read among ``count`` facts, with all stages of the scope detector and with the first alone, in turn.
 
     Each of ``facts`` is asked as it was written and in other words. The other facts are of random numbers, so
     that the look-up has its work and the second stage has only the few candidates that real facts are.
@@ -42,7 +42,7 @@ def among_many(model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) 
         try:
             for asked in ("prompt", "rephrase_prompt"):
                 for fact in facts:
-                    for stages, number in (("first_stage", 0), ("both_stages", candidates)):
+                    for stages, number in (("first_stage", 0), ("every_stage", candidates)):
                         config.scope_candidates = number
                         seconds = seconds_of([partial(model.read, [fact[asked]])])
                         spent.setdefault(f"{asked}.{stages}", []).extend(seconds)
@@ -50,8 +50,8 @@ def among_many(model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) 
             config.scope_candidates = candidates
     result: dict = {"facts": count} | {name: summary(seconds) for name, seconds in spent.items()}
     for asked in ("prompt", "rephrase_prompt"):
-        both, first = (result[f"{asked}.{stages}"]["median"] for stages in ("both_stages", "first_stage"))
-        result[f"{asked}.against_first_stage"] = both / first
+        every, first = (result[f"{asked}.{stages}"]["median"] for stages in ("every_stage", "first_stage"))
+        result[f"{asked}.against_first_stage"] = every / first
     return result
 
 

@@ -95,7 +95,7 @@ def _targets(sizes: Sizes) -> list[Target]:
             1.1,
         ),
         Target(
-            "a reworded read among the most facts, both stages of the detector against the first",
+            "a reworded read among the most facts, all stages of the detector against the first",
             ("reads", "among_many", "rephrase_prompt.against_first_stage"),
             1.3,
         ),
