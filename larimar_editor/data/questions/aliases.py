@@ -115,7 +115,7 @@ def written_alike(one: str, other: str) -> bool:
     also Roman ones, and words such as "new" have to agree; a name with a letter changed is another name,
     but where both letters are ways to spell one sound.
     """
-    left, right = ({*map(sound, _distinctive(name))} for name in (one, other))
+    left, right = _sounds(one), _sounds(other)
     return bool(left and right) and _telling(one) == _telling(other) and (left <= right or right <= left)
 
 
@@ -167,7 +167,12 @@ def _distinctive(name: str) -> tuple[str, ...]:
     return (*kept, *words[-1:])
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=40_000)
+def _sounds(name: str) -> frozenset[str]:
+    return frozenset(map(sound, _distinctive(name)))
+
+
+@lru_cache(maxsize=40_000)
 def _telling(name: str) -> frozenset[str]:
     words = {word for word in re.findall(r"\w+", name.lower()) if word in _NORTH_OR_NEW}
     return frozenset(words | {found.lower() for found in _NUMBER.findall(name)})
@@ -206,9 +211,16 @@ def _initials(name: str, rng: random.Random) -> str | None:
     return dot.join([*(word[0] for word in first), last]).strip()
 
 
-def _turned(name: str, rng: random.Random) -> str | None:
+def _of_a_person(name: str) -> list[str] | None:
+    """The words of what may be first names and a surname."""
     words = name.split()
-    if not 1 < len(words) < 4 or _telling(name) or _SMALL & {word.lower() for word in words}:
+    small = _SMALL & {word.lower() for word in words}
+    return words if 1 < len(words) < 4 and not small and not _telling(name) else None
+
+
+def _turned(name: str, rng: random.Random) -> str | None:
+    words = _of_a_person(name)
+    if words is None:
         return None
     return f"{words[-1]}{rng.choice((', ', ' '))}{' '.join(words[:-1])}"
 
@@ -230,8 +242,8 @@ def _longer(name: str, rng: random.Random) -> str | None:
 
 def _surname_first(name: str, rng: random.Random) -> str | None:
     """As in a list of references: "Robinson J"."""
-    words = name.split()
-    if not 1 < len(words) < 4 or _telling(name) or _SMALL & {word.lower() for word in words}:
+    words = _of_a_person(name)
+    if words is None:
         return None
     dot = rng.choice(("", "."))
     return f"{words[-1]}{rng.choice((', ', ' '))}{' '.join(word[0] + dot for word in words[:-1])}"
