@@ -63,6 +63,8 @@ setup(
         ],
         "train": MEASURING,
         "eval": MEASURING,
+        # Decoders in 8 and 4 bits. Where it is installed PEFT imports it whenever adapters are put in: two seconds.
+        "quantised": ["torchao"],
         # A page in the browser, a server, and a benchmark harness; see docs/tools.md.
         "demo": ["gradio>=6", "matplotlib", "pandas"],
         "serve": ["fastapi", "openai", "transformers>=5.23", "uvicorn"],

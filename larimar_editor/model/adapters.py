@@ -11,6 +11,7 @@ import torch
 from peft import LoraConfig, inject_adapter_in_model
 from peft.tuners.lora import LoraLayer
 from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
@@ -88,7 +89,10 @@ class DecoderAdapters(nn.Module):
         self._parts = list(zip(bases, self.lora_A, self.lora_B))
         # Quantised layers, and those that accelerate moves about, are left to PEFT.
         self._merge = merge and all(
-            type(base) in (nn.Linear, Conv1D) and not hasattr(base, "_hf_hook") for base in bases
+            type(base) in (nn.Linear, Conv1D)
+            and not hasattr(base, "_hf_hook")
+            and not is_traceable_wrapper_subclass(base.weight)  # as torchao quantises
+            for base in bases
         )
         self._merged: list[nn.Module] = list(self.layers)  # until they are needed
         self._stamps: list[tuple] = [()] * len(self.layers)

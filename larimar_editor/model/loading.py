@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from larimar_editor.checkpoints import shipped
 from larimar_editor.model.checkpoint import checkpoint_folder
@@ -37,8 +38,34 @@ def load_decoder(name: str, dtype: str, device: str):
     return decoder.to(device).eval(), AutoTokenizer.from_pretrained(folder)  # type: ignore[arg-type]
 
 
+def quantise(decoder: PreTrainedModel, bits: Literal[4, 8]) -> None:
+    """Put the weights of a decoder's linear layers into 8 or 4 bits, in place, by torchao: int8 for each
+    output, or int4 for each 32 inputs of one.
+
+    Raises:
+        ModuleNotFoundError: torchao is not installed.
+        ValueError: any other number of bits.
+    """
+    if bits not in (4, 8):
+        raise ValueError(f"a decoder is quantised to 4 or 8 bits, got {bits}")
+    try:
+        torchao = importlib.import_module("torchao.quantization")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("quantising needs torchao: pip install torchao", name="torchao") from error
+    if bits == 8:
+        torchao.quantize_(decoder, torchao.Int8WeightOnlyConfig())
+    else:
+        by_32 = torchao.PerGroup(32)
+        torchao.quantize_(decoder, torchao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=by_32))
+
+
 def load_larimar(
-    checkpoint: str | Path | None, dtype: str, settings: dict, device: str = "cpu", decoder: str | None = None
+    checkpoint: str | Path | None,
+    dtype: str,
+    settings: dict,
+    device: str = "cpu",
+    decoder: str | None = None,
+    bits: Literal[4, 8] | None = None,
 ) -> tuple[LarimarForCausalLM, str]:
     """A checkpoint with some of its settings changed, and its folder's name.
 
@@ -48,12 +75,15 @@ def load_larimar(
         settings: of `LarimarSettings`.
         device: where it goes.
         decoder: name of the decoder, for a checkpoint that ships and for a decoder in another place than the
-            checkpoint says.
+            checkpoint says; needed with ``bits``.
+        bits: what the decoder's weights are quantised to; see `quantise`.
     """
     folder = checkpoint_folder(checkpoint or shipped(decoder or DECODER))
     loaded = (
         {} if decoder is None else dict(zip(("decoder", "tokenizer"), load_decoder(decoder, dtype, device)))
     )
+    if bits is not None:
+        quantise(loaded["decoder"], bits)
     model = LarimarForCausalLM.from_pretrained(
         folder, dtype=decoder_dtype(dtype, device), **loaded, **settings
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from larimar_editor.checkpoints import shipped
 from larimar_editor.data.edits import Edit, load_edits
@@ -95,16 +95,21 @@ class Context:
         """The checkpoint's settings that are changed."""
         return self.values.config_overrides() | dict(self.settings)
 
-    def larimar(self, **settings) -> LarimarForCausalLM:
-        """The Larimar with some settings changed, nothing written. The last one asked for is kept."""
-        key = json.dumps(settings, sort_keys=True)
+    def larimar(self, bits: Literal[4, 8] | None = None, **settings) -> LarimarForCausalLM:
+        """The Larimar with some settings changed, nothing written. The last one asked for is kept.
+
+        Args:
+            bits: what its decoder is quantised to; None: as it is.
+            settings: in place of the context's.
+        """
+        key = json.dumps([bits, settings], sort_keys=True)
         if key not in self._models:
             self._models.clear()  # two decoders at once may be too many
             changed = self.overrides | settings
             # Of processes launched together on GPUs, each has one of its own.
             device = f"cuda:{processes().local_process_index}" if self.device == "cuda" else self.device
             self._models[key], _ = load_larimar(
-                self.folder, self.dtype, changed, device, self.values.model_name
+                self.folder, self.dtype, changed, device, self.values.model_name, bits
             )
         return self._models[key]
 

@@ -4,6 +4,8 @@ tab:counterfact_abl).
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Evaluation
 from larimar_editor.evaluation.harness.records import Condition
@@ -29,6 +31,13 @@ def _conditions(context: Context) -> list[Condition]:
     ]
     if "weight" in context.larimar().detectors.weights:
         result.append(single_edit_condition("internal detector", context, edits, scope="internal"))
+    if find_spec("torchao") is not None:
+        for bits in (8, 4):
+            named = f"decoder in {bits} bits"
+            result += [
+                single_edit_condition(named, context, edits, bits=bits),
+                single_edit_condition(f"{named}, no memory", context, edits, nothing, bits=bits),
+            ]
     return result
 
 
@@ -38,6 +47,7 @@ EVALUATION = Evaluation(
     _conditions,
     S_AND_M,
     note="The internal detector has a row where the checkpoint has its weights (`larimar-editor calibrate "
-    "--detector internal --out FOLDER`). Training configurations are rows of their own: run this with "
-    "another `--checkpoint`.",
+    "--detector internal --out FOLDER`), and decoders in 8 and 4 bits where torchao is installed, which "
+    "quantises them; the checkpoint was trained for the decoder as it is. Training configurations are rows "
+    "of their own: run this with another `--checkpoint`.",
 )
