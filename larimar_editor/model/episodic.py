@@ -20,7 +20,7 @@ from larimar_editor.model.line_start import LineStart, as_asked, with_both_begin
 from larimar_editor.model.origin import origin
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
-from larimar_editor.model.scoping import ScopeDetectors
+from larimar_editor.model.scoping import INTERNAL, ScopeDetectors
 from larimar_editor.scope.chained import follow
 from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, decide, decide_among
 from larimar_editor.scope.detectors import ScopeDetector
@@ -416,7 +416,10 @@ class EpisodicMemory:
         weights |= {
             f"scope.{name}": value
             for name, value in self.detectors.weights.items()
-            if not name.startswith("look.")  # it decides, and makes none of the state's numbers
+            # Later stages decide, and make none of the state's numbers; nor does an internal detector that is
+            # not asked.
+            if not name.startswith(("look.", "reader."))
+            and (name not in INTERNAL or self.config.scope == "internal")
         }
         return origin(self.config, weights | ({} if self.prior is None else {"prior": self.prior}))
 

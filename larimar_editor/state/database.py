@@ -190,6 +190,7 @@ class Database:
             raise ValueError(
                 f"the edited state in {self.path} was made by another model or other settings: "
                 + "; ".join(other)
+                + ". To take its facts over: `larimar-editor facts export`, `facts import` into a new file"
             )
 
     @property

@@ -261,7 +261,7 @@ def test_what_is_no_state_of_this_model_is_refused_with_the_reason(tmp_path):
     with pytest.raises(FileNotFoundError, match="no edited state"):
         on_disk(path)
     save_state(written(), path, ORIGIN)
-    with pytest.raises(ValueError, match=r"alpha: '0.001' there, '0.1' here"):
+    with pytest.raises(ValueError, match=r"alpha: '0.001' there, '0.1' here\. .*facts export"):
         load_state(blank(), path, ORIGIN | {"alpha": "0.1"})
     with sqlite3.connect(path) as connection:
         connection.execute(f"PRAGMA user_version = {FORMAT_VERSION + 1}")
@@ -326,6 +326,21 @@ def test_compacting_lets_go_of_what_is_forgotten_and_of_nothing_else(tmp_path):
     again.undo()
     assert same(again.state, state)
     again.close()
+
+
+def test_a_state_is_of_what_makes_its_numbers_and_not_of_what_decides(tiny):
+    def origin(**weights):
+        tiny.detectors.weights = {
+            name.replace("_", "."): torch.tensor(value) for name, value in weights.items()
+        }
+        return tiny.origin
+
+    bare = origin(candidates_norm=1.0)
+    decides = dict(look_mix=1.0, reader_bias=2.0, bias=3.0)
+    assert origin(candidates_norm=1.0, **decides) == bare
+    assert origin(candidates_norm=2.0) != bare
+    tiny.config.scope = "internal"
+    assert origin(bias=3.0) != origin(bias=4.0), "an internal detector's own weights embed"
 
 
 def test_a_models_file_has_every_edit_whichever_way_it_was_made(tiny, tmp_path):
