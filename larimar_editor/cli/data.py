@@ -144,6 +144,14 @@ def questions(
             max=1.01,
         ),
     ] = 0.85,
+    by_hand: Annotated[
+        Optional[float],
+        typer.Option(
+            help="Share of the facts that people typed, which are the hardest; by default a third.",
+            min=0,
+            max=0.99,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Make the file that the scope detector is trained on: facts with all that it has to tell apart, which
@@ -168,7 +176,7 @@ def questions(
     counts: dict[str, int] = {}
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("w", encoding="utf-8") as file:
-        for fact in tqdm(sources.records(made, count, seed), total=count, unit="fact"):
+        for fact in tqdm(sources.records(made, count, seed, by_hand), total=count, unit="fact"):
             counts[fact["source"]] = counts.get(fact["source"], 0) + 1
             file.write(json.dumps(fact, ensure_ascii=False) + "\n")
     kinds = asked.held_out if held_out else [kind for every in asked.training.values() for kind in every]

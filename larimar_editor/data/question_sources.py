@@ -39,13 +39,14 @@ from larimar_editor.data.relations import Names, Relation, read_relations
 from larimar_editor.data.scope_cases import TYPED, TYPED_TO_CALIBRATE, scope_cases
 from larimar_editor.data.texts import SENTENCES, read_sentences
 
+TYPED_ONES = "by hand"
 SHARES = {
     "kinds": 6,
     "sheets": 16,
     "simplequestions": 3,
     "relations": 3,
     "knowedit": 3,
-    "by hand": 14,
+    TYPED_ONES: 14,
     "held out": 1,
 }
 _FOR_CALIBRATION = 6  # one sheet in so many; every other of them is measured with instead
@@ -118,15 +119,15 @@ class Questions:
         """Facts to train on by source; those of KnowEdit's train splits where their files are given."""
         given = KnowEditFacts.read(knowedit_files, seed) if knowedit_files else None
         names = self.names if given is None else self.names.with_subjects({}, given.names.aliases)
-        typed = [each for each in self.training.get("by hand", ()) if isinstance(each, TypedQuestion)]
+        typed = [each for each in self.training.get(TYPED_ONES, ()) if isinstance(each, TypedQuestion)]
         plain = [text for each in typed for text in each.plain]
         facts: dict[str, Facts] = {
             source: AskedFacts(questions, names, seed, others=others, by_rule=True, plain=plain)
             for source, questions in self.training.items()
-            if questions and source != "by hand"
+            if questions and source != TYPED_ONES
         }
         if typed:
-            facts["by hand"] = TypedFacts(typed, names, seed)
+            facts[TYPED_ONES] = TypedFacts(typed, names, seed)
         return facts if given is None else facts | {"knowedit": given}
 
 
@@ -158,7 +159,7 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
         ],
         "simplequestions": [kind for kind in properties if not held_out(kind)],
         "relations": relations,
-        "by hand": [
+        TYPED_ONES: [
             each
             for each in read_by_hand()
             if not any(map(without, each.wordings)) and not measured(each.record["subject"])
@@ -223,10 +224,24 @@ def _short(answers: Sequence[str], words: int = 2) -> list[str]:
     return [answer for answer in answers if len(answer.split()) <= words]
 
 
-def records(facts: Mapping[str, Facts], count: int, seed: int = 0) -> Iterator[dict]:
-    """So many records from all sources by their `SHARES`; each names its ``source``."""
+def records(
+    facts: Mapping[str, Facts], count: int, seed: int = 0, by_hand: float | None = None
+) -> Iterator[dict]:
+    """So many records from all sources; each names its ``source``.
+
+    Args:
+        facts: by source.
+        count: how many.
+        seed: of their order.
+        by_hand: share of those that were typed, in [0, 1); None: as `SHARES` has it. What the others share
+            is by their `SHARES`.
+    """
     rng = random.Random(seed)
-    sources, shares = list(facts), [SHARES[source] for source in facts]
+    weight = {source: float(SHARES[source]) for source in facts}
+    if by_hand is not None and TYPED_ONES in weight:
+        rest = sum(weight.values()) - weight[TYPED_ONES]
+        weight[TYPED_ONES] = by_hand / (1 - by_hand) * rest
+    sources, shares = list(weight), list(weight.values())
     for number in range(count):
         source = rng.choices(sources, shares)[0]
         yield {"source": source} | facts[source][number]

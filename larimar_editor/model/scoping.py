@@ -20,6 +20,7 @@ from larimar_editor.scope.detectors import (
     ScopeDetector,
     sentence_encoder,
 )
+from larimar_editor.scope.look import reading_dtype
 
 INTERNAL = ("weight", "bias")  # the internal detector's weights
 NO_READER = "none"  # in place of the third stage's encoder; null in a YAML file is the checkpoint's own
@@ -98,10 +99,13 @@ class ScopeDetectors:
         name = self._config.scope_reader_name_or_path
         if name in (None, NO_READER) or not any(each.startswith("reader.") for each in self._weights):
             return None
+        device = self._queries.device
+        # In the dtype in which it reads: a conversion would hold it in memory twice.
+        load = lambda: sentence_encoder(name, device, reading_dtype(device))
         try:
             if Path(resolve(name)).is_dir():
-                return lambda: sentence_encoder(name, self._queries.device)
-            loaded = sentence_encoder(name, self._queries.device)  # of a hub, which may have no such model
+                return load
+            loaded = load()  # of a hub, which may have no such model
             return lambda: loaded
         except (ModuleNotFoundError, OSError) as missing:
             warnings.warn(

@@ -21,14 +21,16 @@ from larimar_editor.pretrained.embedded import SENTENCE_ENCODER, resolve
 from larimar_editor.scope.look import CloserLook
 from larimar_editor.scope.low_rank import changed_copy
 from larimar_editor.scope.reader import Reader
-from larimar_editor.utils.text import cut_to, plain_letters
+from larimar_editor.utils.text import cut_to, read_alike
 
 
 def sentence_encoder(
-    name_or_path: str = SENTENCE_ENCODER, device: torch.device | str = "cpu"
+    name_or_path: str = SENTENCE_ENCODER,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
 ) -> SentenceTransformer:
     """A sentence encoder by name or folder; by default the embedded one."""
-    return SentenceTransformer(resolve(name_or_path), device=str(device))
+    return SentenceTransformer(resolve(name_or_path), device=str(device), model_kwargs={"dtype": dtype})
 
 
 def transformer_of(encoder: SentenceTransformer) -> PreTrainedModel:
@@ -107,7 +109,7 @@ class ExternalScopeDetector:
         """Embeddings ``(N, E)`` float32 with unit norm; of a text that is too long the end, with a
         `TruncationWarning`.
         """
-        texts = [self._fitting(plain_letters(text)) for text in texts]
+        texts = [self._fitting(read_alike(text)) for text in texts]
         result = self.model.encode(
             texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False
         ).float()

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.scope.low_rank import changed_copy
 from larimar_editor.utils.device import bfloat16_is_fast
-from larimar_editor.utils.text import plain_letters
+from larimar_editor.utils.text import read_alike
 
 HEAD = "head"
 READS_TARGET = "reads_target"
@@ -53,14 +53,14 @@ class PairTokens:
         texts: Sequence[tuple[str, ...]],
         device: torch.device | str = "cpu",
     ) -> PairTokens:
-        """Padded to the longest; names read alike with and without accents.
+        """Padded to the longest; see `read_alike` for what is made of their letters.
 
         Args:
             tokenizer: one that cuts texts from their start, see `cutting_starts`.
             texts: one or two each.
             device: where they go.
         """
-        columns = [[plain_letters(text) for text in column] for column in zip(*texts)]
+        columns = [[read_alike(text) for text in column] for column in zip(*texts)]
         tokens = tokenizer(
             *columns, padding=True, truncation=True, max_length=MOST_TOKENS, return_tensors="pt"
         )
@@ -102,6 +102,11 @@ def joint_features(hidden: Tensor, tokens: PairTokens) -> Tensor:
     return torch.cat((one * other, (one - other).abs(), F.normalize(hidden[:, 0], dim=1)), dim=1)
 
 
+def reading_dtype(device: torch.device | str) -> torch.dtype:
+    """In which pairs are read there: bfloat16 where that is fast, as in training."""
+    return torch.bfloat16 if bfloat16_is_fast(device) else torch.float32
+
+
 class CloserLook:
     """Whether a query asks what a written prompt asks, from both texts at once.
 
@@ -135,7 +140,7 @@ class CloserLook:
 
     def to(self, device: torch.device) -> None:
         """Move it."""
-        dtype = torch.bfloat16 if bfloat16_is_fast(device) else torch.float32
+        dtype = reading_dtype(device)
         if next(self.network.parameters()).dtype != dtype:
             self.network = copy.deepcopy(self.network).to(dtype)  # it shares what it has not changed
         self.network.to(device)

@@ -20,6 +20,8 @@ _SHORT = {
 _ABBREVIATION = "".join(
     rf"(?!(?<=(?<![\w'’]){short}\.){after})" for after, every in _SHORT.items() for short in every.split()
 )
+# Between up to five letters and a number of two digits or more.
+_CODE = re.compile(r"(?<![^\W_])([^\W\d_]{1,5})-?(?=\d\d)")
 _SENTENCE_END = re.compile(rf"(?<=[.!?。！？]){_ABBREVIATION}\s+|\n+")
 
 
@@ -82,6 +84,13 @@ def plain_letters(text: str) -> str:
     Letters of other alphabets stay.
     """
     return text if text.isascii() else "".join(map(_plain_letter, unicodedata.normalize("NFC", text)))
+
+
+def read_alike(text: str) -> str:
+    """A text as the scope detector reads it: `plain_letters`, and a code's letters and number apart, however
+    they are joined: "LX318" and "LX-318" as "LX 318".
+    """
+    return _CODE.sub(r"\1 ", plain_letters(text))
 
 
 @lru_cache(maxsize=4096)

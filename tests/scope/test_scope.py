@@ -25,7 +25,7 @@ from larimar_editor.scope.calibration import (
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.detectors import ExternalScopeDetector, InternalScopeDetector, pair_features
 from larimar_editor.scope.nearest import exact
-from larimar_editor.utils.text import plain_letters, sentences
+from larimar_editor.utils.text import plain_letters, read_alike, sentences
 
 THRESHOLD = LarimarConfig.from_pretrained(shipped("llama-smollm2-135m")).scope_threshold
 WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux is"]
@@ -253,3 +253,12 @@ def test_a_name_reads_alike_with_and_without_accents_in_every_stage(external):
     one, same = external.look.log_odds([(typed, other), (written, other)])
     assert float(one) == pytest.approx(float(same), abs=1e-4)
     assert plain_letters("Кто он, José?") == "Кто он, Jose?", "other alphabets stay"
+
+
+def test_a_code_reads_alike_however_its_letters_and_its_number_are_joined(external):
+    texts = ["Which gate does flight LX 318 leave from?", "Which gate does flight LX-318 leave from?"]
+    joined = "Which gate does flight LX318 leave from?"
+    assert {read_alike(text) for text in (*texts, joined)} == {texts[0]}
+    torch.testing.assert_close(*external.embed([joined, texts[0]]), rtol=0, atol=0)
+    kept = ["the 1990s", "GPT-4", "K2", "in 2024-05-12", "tel. 0171-234", "Beatles-65", "10kg"]
+    assert [read_alike(text) for text in kept] == kept, "no code: a year, a version, a longer word"
