@@ -249,6 +249,8 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
     if newest is not None and not run.is_deepspeed:
         first = saves.restore(newest, run.trained, plain)
     module, optimiser = accelerator.prepare(objective, plain)
+    # No layer's dropout, now or after an evaluation: a run that goes on would draw another.
+    module.eval()
     if newest is not None and run.is_deepspeed:
         accelerator.load_state(str(newest))
         first = saves.step_of(newest)
@@ -349,12 +351,9 @@ def dry_run(run: Run) -> dict:
 def evaluate(run: Run) -> dict:
     """Held-out reconstruction and edit success on the project's own edits."""
     run.take_prior()
-    run.objective.eval()
     with run.autocast():
         result = probe.reconstruction(run.objective, run.maker, run.stream.evaluation(run.settings.held_out))
-    result |= probe.edit_success(run.objective.larimar, load_edits())
-    run.objective.train()
-    return result
+    return result | probe.edit_success(run.objective.larimar, load_edits())
 
 
 def finish(run: Run) -> Path:
@@ -376,6 +375,7 @@ def _save(run: Run, step: int, optimiser: torch.optim.Optimizer) -> None:
         run.accelerator.save_state(str(folder))
         if run.accelerator.is_main_process:
             saves.note_step(folder, step)
+            saves.remove_others(folder)
     elif run.accelerator.is_main_process:
         saves.save(states, step, run.trained, optimiser)
     run.accelerator.wait_for_everyone()

@@ -25,7 +25,7 @@ def reconstruction(
     """Loss (nats per token) and accuracy (0 to 1) of held-out records: whole texts, and answers to wordings
     that were not written, each in an episode of its own kind."""
     settings = replace(maker.settings, cut_share=0.0, same_wording=0.0, preamble_share=0.0, other_share=0.0)
-    plain = RowMaker(maker.tokenizer, settings)
+    plain = replace(maker, settings=settings, preambles=())
     result = {}
     for name, key in (("texts", "text"), ("facts", "prompt")):
         chosen = [(-1, record) for _, record in records if key in record]

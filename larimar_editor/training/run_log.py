@@ -63,7 +63,7 @@ def plot_training(out: Path) -> Path:
         if name in steps
     }
     accuracies = {
-        name.replace("_", " "): list(zip(evaluations["step"], evaluations[name].map(_first)))
+        name.replace("_", " "): list(zip(evaluations["step"], evaluations[name]))
         for name in _ACCURACIES
         if name in evaluations
     }
@@ -73,10 +73,6 @@ def plot_training(out: Path) -> Path:
     ]
     panels_plot(panels, out / "training.png")
     return out / "training.png"
-
-
-def _first(value: float | list[float]) -> float:
-    return value[0] if isinstance(value, list) else value
 
 
 def _step_of(line: str) -> float:

@@ -34,8 +34,13 @@ def save(folder: Path, step: int, trained: Mapping[str, Tensor], optimiser: torc
     )
     note_step(unfinished, step)
     unfinished.replace(new)
-    for old in folder.glob("step-*"):
-        if old != new:
+    remove_others(new)
+
+
+def remove_others(state: Path) -> None:
+    """Remove every other state of a run: this one is whole."""
+    for old in state.parent.glob("step-*"):
+        if old != state:
             shutil.rmtree(old)
 
 

@@ -4,6 +4,7 @@ whole.
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -131,6 +132,8 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
     train_stage(begun(name, 4), facts, schedule, tmp_path / "stopped" / name)
     one, two = (detector_weights(tmp_path / each) for each in ("whole", "stopped"))
     assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
+    with pytest.raises(ValueError, match="has gone 6 steps, further than 5: choose another --out"):
+        train_stage(begun(name, 4), facts, replace(schedule, steps=5), tmp_path / "whole" / name)
 
 
 def loss_of(stage, shown):

@@ -82,7 +82,8 @@ def train_stage(
         until: stop after this many steps, saved.
 
     Raises:
-        ValueError: no facts that have anything to tell apart.
+        ValueError: no facts that have anything to tell apart, or a folder whose run has gone further than
+            the schedule goes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     trained = {name: value for name, value in stage.network.named_parameters() if value.requires_grad}
@@ -90,6 +91,10 @@ def train_stage(
     averages = {f"average.{name}": value.detach().clone() for name, value in trained.items()}
     state = saves.last(folder)
     first = saves.restore(state, trained | averages, optimiser) if state else 0
+    if first > schedule.steps:
+        raise ValueError(
+            f"the run in {folder} has gone {first} steps, further than {schedule.steps}: choose another --out"
+        )
     last = min(until or schedule.steps, schedule.steps)
     stage.network.train()
     began = time.time()
