@@ -86,7 +86,7 @@ def results(
         if start_again(out / table.name, own):
             typer.echo(f"{table.name}: what was there was made with other settings, and is made again")
         find(table.name).run(own, out / table.name)
-    published = Published(out, planned)
+    published = Published(out, planned, context.which_larimar()["checkpoint"])
     page = out.with_suffix(".md")
     around = (_text(out / "introduction.md", "# Results"), _text(out / "closing.md"))
     page.write_text(published.page(*around), encoding="utf-8")

@@ -3,6 +3,7 @@ asked for is passed over.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -87,6 +88,14 @@ def test_the_page_has_what_was_run_how_to_read_it_and_what_is_missing(published)
     assert (published.folder / "compare" / "paired.md").read_text().strip() in page
     assert page.endswith("\n\n## And more\n")
     assert "](out/compare/figure.png)" in page and summary["settings"]["checkpoint"] in page
+
+
+def test_the_page_says_what_was_measured_with_an_earlier_checkpoint_than_ships(published):
+    made = published.summaries["compare"]["settings"]["checkpoint"]
+    assert "earlier checkpoint" not in published.page("") + replace(published, checkpoint=made).page("")
+    page = replace(published, checkpoint="sha256:other").page("")
+    assert "Measured with an earlier checkpoint than the one that ships: compare." in page
+    assert f"Made with an earlier checkpoint, {made}" in page
 
 
 def test_rows_that_were_timed_on_another_machine_are_named(published):

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
+from transformers import PreTrainedModel
 
 from larimar_editor.easyedit.baselines.jobs import Job
 from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits
@@ -98,9 +99,11 @@ def kept_edits(editor, release_2023: bool) -> Iterator[KeptEdits]:
 
 def _questions(model, tokenizer, stage: Stage, before: Sequence) -> dict:
     after = scores(model, tokenizer, stage.scored)
+    # What wraps the model may decide for a batch as a whole, as WISE does by its mean.
+    alone = {} if isinstance(model, PreTrainedModel) else {"batch": 1}
     return {
         "scores": [{"accuracy": new.accuracy, "same": new.as_before(old)} for new, old in zip(after, before)],
-        "answers": answers(model, stage.generated, tokenizer=tokenizer, **stage.sampling),
+        "answers": answers(model, stage.generated, tokenizer=tokenizer, **alone, **stage.sampling),
     }
 
 

@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from larimar_editor.checkpoints import shipped
 from larimar_editor.data.edits import Edit, load_edits
+from larimar_editor.data.questions.by_hand import BY_HAND
 from larimar_editor.data.texts import SENTENCES
 from larimar_editor.evaluation.harness.baselines import Baselines, NoBaselines
 from larimar_editor.evaluation.harness.records import processes
@@ -19,6 +20,7 @@ from larimar_editor.hparams import LarimarHyperParams
 from larimar_editor.model.checkpoint import checkpoint_folder
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.loading import load_larimar
+from larimar_editor.pretrained.embedded import READER, resolve
 
 
 @dataclass
@@ -122,7 +124,8 @@ class Context:
             "zsre": _source(self.zsre),
             "text": _source(self.text),
             "facts": _source(self.facts),
-            "asked": [_source(path) for path in self.asked],
+            "asked": sorted(_source(path) for path in self.asked),
+            "own_data": _digest(*_own_data()),
             "limit": self.limit,
             "baseline_cases": self.baseline_cases,
             "minutes": self.minutes,
@@ -135,9 +138,14 @@ class Context:
         """Its settings and its weights' digest; other methods are measured where there is none, too."""
         if not self.hparams.exists():
             return {"model": self.hparams.stem, "overrides": dict(self.settings), "checkpoint": None}
-        known = {"model": self.values.model_name, "overrides": self.overrides}
+        known = {
+            "model": self.values.model_name,
+            "overrides": self.overrides,
+            "third_stage": _reader_is_here(),
+        }
         try:
-            return known | {"checkpoint": _digest(self.folder / "model.safetensors")}
+            files = [self.folder / name for name in ("config.json", "model.safetensors")]
+            return known | {"checkpoint": _digest(*files)}
         except FileNotFoundError:
             return known | {"checkpoint": None}
 
@@ -151,5 +159,25 @@ def _source(path: Path | None) -> str:
     return "the project's own" if path is None else f"{path.name}, {_digest(path)}"
 
 
-def _digest(path: Path) -> str:
-    return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def _digest(*paths: Path) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return "sha256:" + digest.hexdigest()[:16]
+
+
+@cache
+def _own_data() -> list[Path]:
+    """What is measured on of what ships; facts that were typed for training are not."""
+    folder = SENTENCES.parent
+    found = [path for pattern in ("*.json", "*.yaml", "*.txt") for path in folder.rglob(pattern)]
+    return sorted(path for path in found if BY_HAND not in path.parents)
+
+
+@cache
+def _reader_is_here() -> bool:
+    """Whether the embedded encoder of the scope detector's third stage is installed."""
+    try:
+        return Path(resolve(READER)).is_dir()
+    except ModuleNotFoundError:
+        return False

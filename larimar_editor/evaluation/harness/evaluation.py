@@ -5,6 +5,7 @@ files.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -170,13 +171,10 @@ def _machines(conditions: Sequence[Condition], records: Sequence[Mapping]) -> di
 
 
 def start_again(out: Path, context: Context) -> bool:
-    """Remove a table's records where they were made with other settings than the context's; whether there
-    were any.
-    """
+    """Remove a table's folder where it was made with other settings than the context's; whether it was."""
     if _settings_of(out) in (None, context.lasting()):
         return False
-    (out / "records.jsonl").unlink(missing_ok=True)
-    (out / "settings.json").unlink()
+    shutil.rmtree(out)
     return True
 
 

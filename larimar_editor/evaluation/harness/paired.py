@@ -30,10 +30,10 @@ class Difference(Estimate):
 def difference(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0) -> Difference | None:
     """Mean of ``ours - theirs`` with its 95% interval and a paired test; None without a case.
 
-    The interval is the percentile bootstrap over cases (2,000 resamples, seed 0); where all cases differ by
-    the same the bootstrap sees no spread, and Wilson's interval says how much the count alone leaves open.
-    The test exchanges the two within cases: in all ways where these are at most 9,999, else in so many
-    (seed 0).
+    The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where all cases differ by
+    the same the bootstrap sees no spread; of shares, Wilson's interval then says how much the count alone
+    leaves open. The test exchanges the two within cases: in all ways where these are at most 9,999, else in
+    so many (seed 0).
 
     Args:
         ours, theirs: one value per case, in the same order.
@@ -44,7 +44,8 @@ def difference(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.
         return None
     value = float(apart.mean())
     if np.ptp(apart) == 0:
-        low, high = _without_spread(value, len(apart))
+        shares = all(0 <= each <= 1 for each in (*ours, *theirs))
+        low, high = _without_spread(value, len(apart)) if shares else (value, value)
     else:
         low, high = bootstrapped(apart)
     return Difference(scale * value, len(apart), scale * low, scale * high, _p(apart))

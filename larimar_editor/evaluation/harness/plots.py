@@ -75,7 +75,7 @@ def roc_plot(panels: Mapping[str, Mapping[str, tuple]], path: Path) -> None:
         for (title, curves), axes in zip(panels.items(), places):
             for name, (scores, labels) in curves.items():
                 RocCurveDisplay.from_predictions(labels, scores, name=name, ax=axes)
-            axes.set(xlabel="locality prompts accepted", ylabel="rephrasings accepted")
+            axes.set(xlabel="what asks something else, accepted", ylabel="rewordings and aliases accepted")
             axes.set_title(title, fontsize="medium")
             axes.legend(fontsize="small", loc="lower right", framealpha=0.6)
 

@@ -36,10 +36,12 @@ class Published:
     Attributes:
         folder: as ``larimar-editor results`` fills it, one folder for each table.
         plan: what should be there.
+        checkpoint: digest of the one that ships now; tables of another say so. None: nothing is said.
     """
 
     folder: Path
     plan: Plan
+    checkpoint: str | None = None
 
     @cached_property
     def summaries(self) -> dict[str, dict]:
@@ -59,11 +61,19 @@ class Published:
         parts = [introduction.rstrip(), "## In brief", _ABOUT_BRIEF, self.brief()]
         if missing:
             parts.append(f"Planned and not measured: {', '.join(missing)}.")
+        if earlier := self._of_earlier_checkpoints():
+            parts.append(
+                f"Measured with an earlier checkpoint than the one that ships: {', '.join(earlier)}."
+            )
         for planned in self.plan.tables:
             if planned.name in self.summaries:
                 parts += self._section(planned)
         parts += [closing] if closing else []
         return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+    def _of_earlier_checkpoints(self) -> list[str]:
+        made = {name: summary["settings"]["checkpoint"] for name, summary in self.summaries.items()}
+        return [name for name, digest in made.items() if self.checkpoint not in (None, digest)]
 
     def brief(self) -> str:
         """The plan's measures, a column for each method."""
@@ -85,11 +95,19 @@ class Published:
             yield planned.reading
         yield f"```\n{command(planned, summary['settings'])}\n```"
         yield (folder / "table.md").read_text(encoding="utf-8")
-        yield f"{note(summary)} {_made_with(summary['settings'])}"
+        yield f"{note(summary)} {self._made_with(summary['settings'])}"
         if summary["paired"]:
             yield f"On the same cases, differences:\n\n{(folder / 'paired.md').read_text(encoding='utf-8')}"
         if (folder / "figure.png").exists():
             yield f"![{summary['title']}]({self.folder.name}/{planned.name}/figure.png)"
+
+    def _made_with(self, settings: Mapping[str, Any]) -> str:
+        other = self.checkpoint is not None and settings["checkpoint"] != self.checkpoint
+        return (
+            f"Made with {'an earlier checkpoint, ' if other else 'checkpoint '}{settings['checkpoint']}, "
+            f"{settings['hardware']}, {settings['threads']} threads, torch {settings['torch']}, "
+            f"transformers {settings['transformers']}."
+        )
 
     def _line(self, measure: Measure) -> list[str]:
         summary = self.summaries[measure.table]
@@ -127,18 +145,12 @@ def command(planned: Planned, settings: Mapping[str, Any]) -> str:
     parts = [f"larimar-editor eval {planned.name} --dtype {settings['dtype']}"]
     parts += [f"--limit {settings['limit']}"] if settings["limit"] else []
     parts.append(f"--baselines {settings['baseline_cases']}")
+    parts += [f"--minutes {settings['minutes']:g}"] if settings.get("minutes") else []
     for option in ("counterfact", "zsre", "text", "facts"):
         if "," in settings[option]:  # a file's name and digest
             parts.append(f"--{option} {settings[option].split(',')[0]}")
     parts += [f"--data {name.split(',')[0]}" for name in settings["asked"]]
     return " ".join(parts)
-
-
-def _made_with(settings: Mapping[str, Any]) -> str:
-    return (
-        f"Made with checkpoint {settings['checkpoint']}, {settings['hardware']}, {settings['threads']} "
-        f"threads, torch {settings['torch']}, transformers {settings['transformers']}."
-    )
 
 
 def _row_name(rows: Mapping[str, Mapping], pattern: str, method: str) -> str | None:

@@ -26,7 +26,7 @@ def with_rephrasings(count: int) -> Requests:
 
     def requests(edit: Edit) -> list[dict]:
         spare = [*edit.rephrase_prompts[1:], *with_openers(edit.prompt)]
-        return [{"prompt": prompt, "target_new": edit.target_new} for prompt in (edit.prompt, *spare[:count])]
+        return [edit.request | {"prompt": prompt} for prompt in (edit.prompt, *spare[:count])]
 
     return requests
 

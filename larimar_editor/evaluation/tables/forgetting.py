@@ -63,7 +63,7 @@ def _trial(model: LarimarForCausalLM, written: EditedState, edits: Sequence[Edit
         full = _recall(model, asked)
         model.forget(gone.prompt)
         left = _recall(model, asked)
-        model.write([{"prompt": gone.prompt, "target_new": "unknown"}])
+        model.write([gone.request | {"target_new": "unknown"}])
         replaced = _recall(model, asked)
     record = {"before": full[0], "forgotten": left[0], "unknown": replaced[0]}
     return record | (

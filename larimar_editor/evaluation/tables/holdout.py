@@ -80,10 +80,11 @@ def _condition(
     context: Context, facts: Sequence[Mapping], writes: Sequence[Mapping], addressing: str
 ) -> Condition:
     def score(cases: Sequence[Mapping]) -> list[dict]:
-        model = context.larimar(addressing=addressing, memory_rows=WORDINGS * len(facts))
+        # Of one kind, so that the two differ in the addressing alone.
+        model = context.larimar(addressing=addressing, memory="fixed", memory_rows=WORDINGS * len(facts))
         with preserved(model):
             for write in writes:
-                model.write([{key: write[key] for key in ("prompt", "target_new")}])
+                model.write([{key: write[key] for key in ("prompt", "target_new", "subject")}])
             return _records(answers(model, [fact["rephrase_prompt"][-1] for fact in cases]), cases)
 
     return _named(addressing, facts, len(writes), score)

@@ -98,7 +98,7 @@ def _score(
 
 
 def _censored(edits: Sequence[Edit]) -> list[dict]:
-    return [{"prompt": edit.prompt, "target_new": EMPTY} for edit in edits]
+    return [edit.request | {"target_new": EMPTY} for edit in edits]
 
 
 EVALUATION = Evaluation(

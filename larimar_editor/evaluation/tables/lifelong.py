@@ -16,7 +16,7 @@ from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.facts import AskedFacts
 from larimar_editor.data.questions.kinds import SUBJECT
 from larimar_editor.evaluation.harness.context import Context
-from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
+from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Figure
 from larimar_editor.evaluation.harness.lifetimes import (
     ASKED,
     TIMED,
@@ -279,6 +279,11 @@ def _of(key: str):
     return lambda record: record.get(key)
 
 
+def _of_the_life(key: str):
+    """Each record has it, of all facts together."""
+    return lambda records: records[0].get(key)
+
+
 EVALUATION = Evaluation(
     "lifelong",
     "Facts written, and all kept, asked after the last",
@@ -288,9 +293,11 @@ EVALUATION = Evaluation(
         Column("reworded", "Reworded", _of("reworded")),
         Column("other", "Other question, as before", _of("other")),
         Column("neighbour", "Neighbour, as before", _of("neighbour")),
-        Column("perplexity", "Perplexity of plain text, the base model's being 1", _of("perplexity")),
-        Column("seconds", "Seconds of an edit", _of("seconds")),
-        Column("bytes", "Bytes of a fact", _of("bytes")),
+        Figure(
+            "perplexity", "Perplexity of plain text, the base model's being 1", _of_the_life("perplexity")
+        ),
+        Figure("seconds", "Seconds of an edit", _of_the_life("seconds")),
+        Figure("bytes", "Bytes of a fact", _of_the_life("bytes")),
     ),
     _plot,
     note=f"Share of the answer's tokens, of up to {ASKED} facts drawn evenly; CounterFact's and ZsRE's cases "

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
@@ -42,7 +43,7 @@ class _Chat:
 
     def in_sequence(self, edits: Sequence[Edit]) -> list[str]:
         """Asked once all edits are written."""
-        settings = {} if len(edits) <= ROWS else {"memory_rows": len(edits)}
+        settings: dict[str, Any] = {} if len(edits) <= ROWS else {"memory_rows": len(edits)}
         model = self.context.larimar(**settings)
         with preserved(model, model.edited_state.cleared()):
             write_all(model, edits, sequentially=True, progress=len(edits) > 1)
@@ -111,7 +112,11 @@ def _conditions(context: Context) -> list[Condition]:
             ("Larimar", unique, chat.single, _BATCH, None),
             (ours, unique, chat.in_sequence, 0, None),
         ]
-        for method in context.baselines.methods(context):
+        methods = context.baselines.methods(context)
+        if methods and len(few) < len(unique):
+            ours = f"Larimar, {later(len(few))}"
+            rows.append((ours, few, chat.in_sequence, 0, None))
+        for method in methods:
             rows += [
                 (method, few, chat.method_single(method), 0, "Larimar"),
                 (f"{method}, {later(len(few))}", few, chat.method_in_sequence(method), 0, ours),

@@ -57,7 +57,8 @@ def _conditions(context: Context) -> list[Condition]:
 def _score(context: Context, cases: Sequence[tuple[int, int, int, int, str]]) -> list[dict]:
     run, _, count, wordings, addressing = cases[0]
     facts = facts_in_wordings(count, context.seed + run)
-    model = context.larimar(addressing=addressing, memory_rows=max(1, count * wordings), scope="none")
+    rows = max(1, count * wordings)  # of one kind of memory, so that the two differ in the addressing alone
+    model = context.larimar(addressing=addressing, memory="fixed", memory_rows=rows, scope="none")
     with preserved(model):
         for fact in facts:
             written = [fact["prompt"], *fact["rephrase_prompt"]][:wordings]

@@ -50,17 +50,18 @@ def _score(context: Context, sigma: float, edits: Sequence[Edit]) -> list[dict]:
             (generated,) = answers(model, [edit.prompt])
             success = float(new.log_probability > old.log_probability)
             records.append(
-                {"success": success, "accuracy": new.accuracy, "nats": _nats(model, edit.prompt + generated)}
+                {"success": success, "accuracy": new.accuracy, "nats": _nats(model, edit.prompt, generated)}
             )
     return records
 
 
 @torch.no_grad()
-def _nats(model, text: str) -> float:
-    """Mean negative log-probability per token under the base model."""
-    ids = model.tokenizer(text, return_tensors="pt").input_ids.to(model.device)
+def _nats(model, prompt: str, generated: str) -> float:
+    """Mean negative log-probability under the base model of the tokens behind the prompt."""
+    ids = model.tokenizer(prompt + generated, return_tensors="pt").input_ids.to(model.device)
+    given = len(model.tokenizer(prompt).input_ids)
     logits = model(ids, reading=Reading.nothing(1, model.config.latent_size), use_cache=False).logits
-    return float(F.cross_entropy(logits[0, :-1].float(), ids[0, 1:]))
+    return float(F.cross_entropy(logits[0, given - 1 : -1].float(), ids[0, given:]))
 
 
 def _plot(rows: Sequence[Mapping], path: Path) -> None:

@@ -60,6 +60,9 @@ def _conditions(context: Context) -> list[Condition]:
         sets[f"{path.parent.name}/{path.stem}"] = scope_cases(path, context.limit, context.seed)
     sets |= {f"{name}, as read": read for name, cases in sets.items() if (read := as_read(cases))}
     judges = _judges(context)
+    asks_the_same = {
+        data: any(case.asked.get(sort) for case in cases for sort in SAME[1:]) for data, cases in sets.items()
+    }
     return [
         Condition(
             f"{data}, {name}",
@@ -70,6 +73,7 @@ def _conditions(context: Context) -> list[Condition]:
         )
         for data, cases in sets.items()
         for name, (judge, threshold) in judges.items()
+        if threshold is not None or asks_the_same[data]  # else these cases have no equal-error point
     ]
 
 
@@ -99,6 +103,13 @@ def _equal_error(records: Sequence[Mapping]) -> float:
 def _f1(records: Sequence[Mapping]) -> float:
     scores, labels = _labelled(records)
     return float(f1_score(labels, scores >= _threshold(records)))
+
+
+class _OfBoth(Statistic):
+    """A statistic of what asks the same and what does not; nothing where there are not both."""
+
+    def of(self, records: Sequence[Mapping]):
+        return super().of(records) if len({*_labelled(records)[1].tolist()}) == 2 else None
 
 
 class _Accepted(Column):
@@ -137,8 +148,8 @@ EVALUATION = Evaluation(
     _conditions,
     (
         *(_Accepted(sort, _header(sort), lambda record: None) for sort in (*SAME, *OTHER)),
-        Statistic("equal_error", "Equal-error rate", _equal_error),
-        Statistic("f1", "F1", _f1),
+        _OfBoth("equal_error", "Equal-error rate", _equal_error),
+        _OfBoth("f1", "F1", _f1),
     ),
     _plot,
     note="Each query against its own fact alone. The first three columns should be 1, the next six 0; at the "

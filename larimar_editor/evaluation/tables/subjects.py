@@ -6,18 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.data.question_sources import Questions, facts_of_subjects, questions
-from larimar_editor.evaluation.harness.baselines import retained_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import score_many_edits
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.scores import target_scores
+from larimar_editor.evaluation.harness.trials import Stage, Trial, request
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.scope.calibration import Judge, calibrate, made_up_cases
 from larimar_editor.scope.detectors import ExternalScopeDetector
@@ -44,8 +45,55 @@ def _conditions(context: Context) -> list[Condition]:
     if context.larimar().detectors.weights:
         threshold = cache(lambda: _equal_error_point(context, asked))
         result += [_plain(context, each, edits[each], threshold) for each in EACH]
-    few = edits[5][: context.baseline_cases]
-    return result + retained_edit_conditions(context, few, METHODS, "Larimar, 5 of each")
+    return result + _beside(context, edits[5][: context.baseline_cases])
+
+
+def _beside(context: Context, few: Sequence[Edit]) -> list[Condition]:
+    """Other methods, and Larimar on the same facts: edited one after the other, and asked after the last, in
+    every rewording.
+    """
+    methods = context.baselines.methods(context, METHODS)
+    if not methods:
+        return []
+    ours = f"Larimar, {len(few)} facts"
+    asked = [
+        [(prompt, edit.target_new) for prompt in (edit.prompt, *edit.rephrase_prompts)]
+        + [(edit.locality_prompts[0], edit.locality_ground_truth[0])]
+        for edit in few
+    ]
+    stage = Stage([[request(edit)] for edit in few], [pair for pairs in asked for pair in pairs])
+    trial = Trial([stage], context.seed)
+
+    def score(method: str) -> Callable[[Sequence[Edit]], list[dict]]:
+        def records(cases: Sequence[Edit]) -> list[dict]:
+            ((result,),) = context.baselines.trials(context, method, [trial])
+            scores = iter(result["scores"])
+            return [_record([next(scores) for _ in pairs]) for pairs in asked]
+
+        return records
+
+    own = Condition(ours, cases_of(few), lambda cases: _asked(context.larimar(), cases), batch=0)
+    return [own] + [
+        Condition(
+            f"{method}, {len(few)} facts",
+            cases_of(few),
+            score(method),
+            0,
+            {"method": method, "facts": len(few)},
+            ours,
+        )
+        for method in methods
+    ]
+
+
+def _record(scores: Sequence[Mapping]) -> dict:
+    """Of what a method was asked of one fact: as written, reworded, and the other question."""
+    written, *reworded, other = scores
+    return {
+        "written": float(written["accuracy"] == 1),
+        "reworded": fmean(float(each["accuracy"] == 1) for each in reworded),
+        "other_question": other["same"],
+    }
 
 
 def _condition(context: Context, name: str, each: int, edits: Sequence[Edit], settings: Mapping) -> Condition:
@@ -106,18 +154,6 @@ def _asked(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
     ]
 
 
-def _right(key: str, of_methods: str):
-    """Ours are of whole answers already; of EasyEdit's methods the share of the answer's tokens is known."""
-
-    def value(record: Mapping) -> float | None:
-        if key in record:
-            return record[key]
-        share = record.get(of_methods)
-        return None if share is None else (share if of_methods == "locality" else float(share == 1))
-
-    return value
-
-
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
     panels = []
     for key, label in (("reworded", "right, reworded"), ("other_question", "other questions as before")):
@@ -134,13 +170,13 @@ EVALUATION = Evaluation(
     f"Facts about each of {SUBJECTS} subjects, all in memory together",
     _conditions,
     (
-        Column("written", "Right, as written", _right("written", "rewrite")),
-        Column("reworded", "Right, reworded", _right("reworded", "rephrase")),
-        Column("other_question", "Other question, as before", _right("other_question", "locality")),
+        Column("written", "Right, as written", itemgetter("written")),
+        Column("reworded", "Right, reworded", itemgetter("reworded")),
+        Column("other_question", "Other question, as before", itemgetter("other_question")),
     ),
     _plot,
     note="Made-up facts of sheets of questions that nothing is trained or calibrated on; right: every "
     "token of the answer is the most probable, given those before. The other question is about the same "
     "subject, and nothing of it is written. EasyEdit's methods get the first cases, one after the other, of "
-    "five facts a subject.",
+    "five facts a subject, and a Larimar row has the same ones.",
 )
