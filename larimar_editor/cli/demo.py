@@ -29,7 +29,7 @@ def demo(
         from larimar_editor.tools.demo.page import page
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"the demo needs {error.name}: pip install 'larimar_editor[demo]'", name=error.name
+            f"the demo needs {error.name}: pip install '.[demo]' in a checkout", name=error.name
         ) from error
     from larimar_editor.pretrained.embedded import cache_folder
     from larimar_editor.tools.demo.workbench import Workbench

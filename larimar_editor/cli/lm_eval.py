@@ -19,7 +19,7 @@ def lm_eval(context: typer.Context) -> None:
         from lm_eval.__main__ import cli_evaluate
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"lm-evaluation-harness needs {error.name}: pip install 'larimar_editor[lm-eval]'",
+            f"lm-evaluation-harness needs {error.name}: pip install '.[lm-eval]' in a checkout",
             name=error.name,
         ) from error
 

@@ -34,7 +34,7 @@ def serve(
         from larimar_editor.tools.server import application
     except ImportError as error:
         raise ModuleNotFoundError(
-            f"the server needs more, or newer, packages ({error}): pip install 'larimar_editor[serve]'",
+            f"the server needs more, or newer, packages ({error}): pip install '.[serve]' in a checkout",
             name=error.name,
         ) from error
     from larimar_editor.tools.opening import open_larimar

@@ -56,7 +56,7 @@ def quantise(decoder: PreTrainedModel, bits: Literal[4, 8]) -> None:
         torchao.quantize_(decoder, torchao.Int8WeightOnlyConfig())
     else:
         by_32 = torchao.PerGroup(32)
-        torchao.quantize_(decoder, torchao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=by_32))
+        torchao.quantize_(decoder, torchao.IntxWeightOnlyConfig(torch.int4, by_32))  # type: ignore[attr-defined]
 
 
 def load_larimar(
