@@ -87,6 +87,11 @@ class LarimarCache(Cache):
         return self._in_scope
 
     @property
+    def is_base(self) -> bool:
+        """Whether every row is the decoder's own."""
+        return self.is_read and not bool(self.in_scope.any())
+
+    @property
     def base_length(self) -> int:
         """Text tokens in the cache of the base model."""
         return 0 if self.base is None else self.base.get_seq_length()
@@ -158,7 +163,8 @@ class LarimarCache(Cache):
 
     def crop(self, tokens_to_remove: int) -> None:
         """Drop the last tokens; a negative number of them, as in transformers."""
-        for cache in (self.base, None if self.prefix is None else self.prefix.cache):
+        base = self.base if self.base_length else None  # a sliding layer that has seen nothing has no crop
+        for cache in (base, None if self.prefix is None else self.prefix.cache):
             if cache is not None:
                 cache.crop(tokens_to_remove)
         if self.said is not None:

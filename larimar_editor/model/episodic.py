@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -37,6 +40,21 @@ from larimar_editor.state.register import StateRegister
 from larimar_editor.state.saved import load_state, save_state
 from larimar_editor.utils.locks import Lock
 from larimar_editor.utils.text import kept_answer, sentences
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _outside_inference(method: _Method) -> _Method:
+    """What changes a state leaves `torch.inference_mode`: what is made in it can never be changed."""
+
+    @wraps(method)
+    def outside(*args, **kwargs):
+        if not torch.is_inference_mode_enabled():
+            return method(*args, **kwargs)
+        with torch.inference_mode(False), torch.no_grad():
+            return method(*args, **kwargs)
+
+    return cast(_Method, outside)
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,7 @@ class EpisodicMemory:
 
     # --- editing ---
 
+    @_outside_inference
     def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
         """Write facts in one shot (paper, eq. (mem_update_seq), alpha = 1).
 
@@ -144,20 +163,22 @@ class EpisodicMemory:
             texts = [fact.text for fact in facts]
             return ToEncode(texts, [None] * len(facts), dict.fromkeys(texts, self.config.memory_slots))
         kept = [kept_answer(self.tokenizer, fact.prompt, fact.target_new, most) for fact in facts]
-        starts = self._line_starts(facts) if self.config.spellings == "both" else [None] * len(facts)
+        both = self.config.spellings == "both" and self._keeps_both_beginnings
+        starts = self._line_starts(facts, most) if both else [None] * len(facts)
         counted = [*kept, *((start.text, start.tokens_of_line) for start in starts if start is not None)]
         slots = {text: layout.needed(tokens) for text, tokens in sorted(counted, key=lambda pair: pair[1])}
         return ToEncode([text for text, _ in kept], starts, slots)
 
-    def _line_starts(self, facts: Sequence[Fact]) -> list[LineStart | None]:
-        """Of facts whose answers begin with other tokens at the start of a line. Both are kept where a
-        readout is one fact's and it is known whose: not in a fixed memory, not without a detector.
-        """
-        if self.queries.encoder.layout is None or not self.config.has_pages or self.config.scope == "none":
-            return [None] * len(facts)
-        most = min(self.config.answer_tokens, self.config.encoder_max_length - 1)
+    @property
+    def _keeps_both_beginnings(self) -> bool:
+        """Where a readout is one fact's and it is known whose: in pages, and with a detector."""
+        return self.config.has_pages and self.config.scope != "none"
+
+    def _line_starts(self, facts: Sequence[Fact], most: int) -> list[LineStart | None]:
+        """Of facts whose answers of up to ``most`` tokens begin with other ones at the start of a line."""
         return [LineStart.of(self.tokenizer, fact.prompt, fact.target_new, most) for fact in facts]
 
+    @_outside_inference
     def forget(self, *facts: Fact | str | int) -> None:
         """Forget facts, named by prompt, by id or by themselves (alpha = -1).
 
@@ -171,12 +192,14 @@ class EpisodicMemory:
                 operation = Forget(tuple(state.store.fact(row).id for row in rows))
                 self.history.commit(operation, operation.applied_to(state))
 
+    @_outside_inference
     def reset(self) -> None:
         """Forget every fact at once; ids are not used again. `undo` brings them back."""
         with self._lock:
             operation = Clear()
             self.history.commit(operation, operation.applied_to(self.edited_state))
 
+    @_outside_inference
     def undo(self) -> None:
         """Put back the state before the last `write`, `forget` or `reset`, to the bit; see `History.undo`."""
         with self._lock:
@@ -215,7 +238,7 @@ class EpisodicMemory:
                     detector.look, written, config.scope_candidates, least, detector.reader, config.scope_sure
                 )
             threshold = config.threshold(second is not None)
-            decision = decide(detector, prompts, lookup, threshold, second)
+            decision = _to_the_letter(decide(detector, prompts, lookup, threshold, second), prompts, store)
             if not config.chained_reads or bool(decision.in_scope.all()):
                 return decision
             among = lambda parts: decide_among(detector, parts, lookup, threshold, second)
@@ -257,9 +280,10 @@ class EpisodicMemory:
 
     def _as_asked(self, latents: Tensor, facts: Sequence[Fact], at_line_start: Sequence[bool]) -> Tensor:
         layout = self.queries.encoder.layout
-        if layout is None:
+        if layout is None or not self._keeps_both_beginnings:
             return latents
-        return as_asked(layout, latents, self._line_starts(facts), at_line_start)
+        # Whatever the limit is now: a latent that was written under another is told by its slots.
+        return as_asked(layout, latents, self._line_starts(facts, sys.maxsize), at_line_start)
 
     def _readouts(self, prompts: list[str]) -> tuple[Tensor, Tensor, dict[int, Fact]]:
         """Which prompts are in scope, bool ``(N,)`` on the CPU, the readouts of those that are, and, by their
@@ -336,6 +360,7 @@ class EpisodicMemory:
     # --- the edited state ---
 
     @property
+    @_outside_inference
     def history(self) -> History:
         """What owns the edited state, made on first use: an unedited model costs nothing."""
         with self._lock:
@@ -351,6 +376,7 @@ class EpisodicMemory:
             return self.history.state
 
     @edited_state.setter
+    @_outside_inference
     def edited_state(self, state: EditedState) -> None:
         with self._lock:
             self.history.state = state
@@ -365,16 +391,18 @@ class EpisodicMemory:
         `larimar_editor.state.saved.save_state`.
         """
         with self._lock:
-            if self.history.file is not None and self.history.file.path.resolve() == Path(path).resolve():
+            if self.history.file is not None and self.history.file.path == Path(path).resolve():
                 self.edited_state = self.edited_state  # an editor may have put back an earlier one
             else:
                 save_state(self.edited_state, path, self.origin)
 
+    @_outside_inference
     def load_state(self, path: str | Path) -> None:
         """Replace the edited state by a saved one; see `larimar_editor.state.saved.load_state`."""
         with self._lock:
             self.edited_state = load_state(self.edited_state, path, self.origin)
 
+    @_outside_inference
     def open_state(self, path: str | Path, read_only: bool = False) -> None:
         """Take up the state in a file, made if need be, and from now on keep every edit there before it takes
         effect: an edit that was reported as done is there again after a crash, and `undo` goes back through
@@ -399,6 +427,7 @@ class EpisodicMemory:
                 file.close(keep=False)
                 raise
 
+    @_outside_inference
     def close_state(self, keep: bool = True) -> None:
         """End what `open_state` began; the file keeps the state, and so does the model, in memory.
 
@@ -457,6 +486,18 @@ class EpisodicMemory:
                 "random."
             )
         return self.prior
+
+
+def _to_the_letter(decision: ScopeDecision, prompts: Sequence[str], store: FactStore) -> ScopeDecision:
+    """The decision, where a prompt that was written as a whole is its own fact's: of several with the same
+    last sentence, that sentence says nothing.
+    """
+    for place, prompt in enumerate(prompts):
+        row = store.row(prompt) if prompt.strip() else None
+        if row is not None and row != int(decision.nearest[place]):
+            decision.nearest[place], decision.in_scope[place] = row, True
+            decision.score[place] = decision.score[place].clamp(min=1.0)
+    return decision
 
 
 def _asked_by(fact: Fact) -> str:

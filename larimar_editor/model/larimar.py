@@ -341,15 +341,13 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         batch = _Batch(given, input_ids is not None, attention_mask, position_ids)
         with decoder_lock(self.decoder):
             cache = past_key_values
-            if not isinstance(cache, LarimarCache) or not cache.is_read:
-                if cache is not None and cache.get_seq_length():
-                    raise ValueError(
-                        "past_key_values is not this model's: its rows were read without the memory"
-                    )
+            if cache is not None and not isinstance(cache, LarimarCache):
+                cache = self._taken_over(cache, given.shape[0])
+            if cache is None or not cache.is_read:
                 if reading is None:
                     reading = self._reading(given.shape[0], input_ids, attention_mask, prompt_lengths, labels)
                 prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
-                cache = cache if isinstance(cache, LarimarCache) else LarimarCache()
+                cache = LarimarCache() if cache is None else cache
                 said = None
                 lets_go = self.config.after_answer == "base" and _GENERATION.get() is not None
                 if lets_go and prompt_lengths is not None and any(answers := reading.answer_of_rows()):
@@ -357,6 +355,21 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                     said = AnswersSaid(self.tokenizer, answers, prompt_lengths.tolist(), most)
                 cache.read(reading.in_scope, prefix, said, self.decoder.config)
             return self._decode(batch, cache, labels, kwargs)
+
+    def _taken_over(self, cache: Any, rows: int) -> LarimarCache | None:
+        """A cache of another make: as the decoder's own where nothing is written, and so one that grows in
+        place. None where an empty one of ours does as well: `generate` goes on with what it is given back.
+        """
+        if _GENERATION.get() is not None and not cache.get_seq_length():
+            return None
+        if self.is_empty():
+            taken = LarimarCache(torch.zeros(rows, dtype=torch.bool), base=cache)
+            taken.length = cache.get_seq_length()
+            return taken
+        raise ValueError(
+            "past_key_values is not this model's: its rows are read without the memory, and facts are "
+            "written. Begin without one, and go on with what the call returns"
+        )
 
     def _decode(
         self, batch: _Batch, cache: LarimarCache, labels: Tensor | None, kwargs: dict
@@ -466,8 +479,26 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
     # --- what generate and the rest of transformers ask of a model ---
 
     def generate(self, inputs: Tensor | None = None, **kwargs):  # type: ignore[override]
-        """As transformers' `generate`; the whole input is the prompt, and it alone is the query."""
+        """As transformers' `generate`; the whole input is the prompt, and it alone is the query.
+
+        A cache of an earlier generation is used where nothing is written. Else what is asked now may be
+        another fact's, and the whole input is read anew.
+
+        Raises:
+            ValueError: such a cache, and an input that is not the whole text.
+        """
         ids = inputs if inputs is not None else kwargs.get("input_ids")
+        earlier = kwargs.get("past_key_values")
+        if (
+            isinstance(earlier, LarimarCache)
+            and earlier.is_read
+            and not (self.is_empty() and earlier.is_base)
+        ):
+            if ids is None or ids.shape[1] <= earlier.length:
+                raise ValueError(
+                    "past_key_values has been read for an earlier prompt: pass the whole text as input_ids"
+                )
+            kwargs["past_key_values"] = None
         if ids is not None and kwargs.get("prompt_lengths") is None:
             kwargs["prompt_lengths"] = torch.full((ids.shape[0],), ids.shape[1], device=ids.device)
         token = _GENERATION.set(_Generation(self, self.is_empty()))

@@ -78,12 +78,13 @@ def at_line_start(
     prompt_lengths: Tensor | None = None,
     labels: Tensor | None = None,
 ) -> list[bool]:
-    """Whether what follows each prompt opens a line, as the assistant's turn of most chat templates does.
+    """Whether what follows each prompt opens a line, as the assistant's turn of most chat templates does. The
+    given text tells, up to ``prompt_lengths``; an announced prompt only where there are none.
 
     Args and raises: see `prompts_of`.
     """
     announced = _announced_for(input_ids)
-    if announced is not None:
+    if announced is not None and (prompt_lengths is None or input_ids is None):
         return [text.endswith("\n") for text in announced]
     rows = _prompt_ids(input_ids, attention_mask, prompt_lengths, labels)
     return [text.endswith("\n") for text in tokenizer.batch_decode([row[-1:] for row in rows])]

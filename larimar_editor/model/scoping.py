@@ -99,14 +99,17 @@ class ScopeDetectors:
         name = self._config.scope_reader_name_or_path
         if name in (None, NO_READER) or not any(each.startswith("reader.") for each in self._weights):
             return None
-        device = self._queries.device
-        # In the dtype in which it reads: a conversion would hold it in memory twice.
-        load = lambda: sentence_encoder(name, device, reading_dtype(device))
+
+        def load() -> SentenceTransformer:
+            # In the dtype in which it reads: a conversion would hold it in memory twice.
+            device = self._queries.device
+            return sentence_encoder(name, device, reading_dtype(device))
+
         try:
             if Path(resolve(name)).is_dir():
                 return load
             loaded = load()  # of a hub, which may have no such model
-            return lambda: loaded
+            return lambda: loaded.to(self._queries.device)
         except (ModuleNotFoundError, OSError) as missing:
             warnings.warn(
                 f"the scope detector does without its third stage, and errs more often: {name} is not here. "

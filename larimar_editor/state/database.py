@@ -71,7 +71,7 @@ class Database:
     """
 
     def __init__(self, path: Path, origin: Mapping[str, str] | None, writes: bool):
-        self.path, self.writes = path, writes
+        self.path, self.writes = path.resolve(), writes  # a lock is of the file, by whatever name
         self.lock, self._held = Lock(), None
         self._connection: sqlite3.Connection | None = None
         if self.path.is_dir():
@@ -107,7 +107,7 @@ class Database:
 
     def _writer(self) -> str:
         try:
-            with closing(sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True)) as connection:
                 return connection.execute("SELECT value FROM about WHERE name = 'writer'").fetchone()[0]
         except (sqlite3.Error, TypeError):
             return "another process"
@@ -127,7 +127,7 @@ class Database:
             return self._connect("immutable=1")  # in a folder that may not be written
 
     def _connect(self, how: str) -> sqlite3.Connection:
-        uri = f"{self.path.resolve().as_uri()}?{how}"
+        uri = f"{self.path.as_uri()}?{how}"
         connection = sqlite3.connect(
             uri, uri=True, isolation_level=None, check_same_thread=False, timeout=PATIENCE
         )
@@ -176,7 +176,7 @@ class Database:
 
     def _check_origin(self, wanted: Mapping[str, str] | None) -> None:
         recorded = self.origin
-        if wanted and not recorded and not self.one("SELECT count(*) FROM operations"):
+        if wanted and not self.one("SELECT count(*) FROM operations"):  # no numbers are in it
             if self.writes:
                 with self.transaction():
                     self.say({f"origin.{name}": value for name, value in wanted.items()})

@@ -153,7 +153,8 @@ class FactStore:
             row = self.row(fact)
             if row is None or row in result:
                 name = fact.prompt if isinstance(fact, Fact) else fact
-                raise UnknownFact(f"cannot forget {name!r}: it is not written. facts() lists what is.")
+                why = "it is not written. facts() lists what is." if row is None else "it is named twice."
+                raise UnknownFact(f"cannot forget {name!r}: {why}")
             result[row] = None
         return list(result)
 

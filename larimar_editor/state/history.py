@@ -154,13 +154,9 @@ class History:
         forgotten = [self._in_file.store.entries.ids[row] for row in gone]
         written = [entries.ids[row] for row in come]
         taken, columns = store.taken(come), store.columns(come)
-        try:
-            self._number = self._file.commit(name, forgotten, taken, columns, store.next_id)
-            self._in_file = after
-        except BaseException:
-            if name != "set":  # what is new belongs to no state then
-                entries.settle(written)
-            raise
+        # What cannot be written belongs to no state, but its rows are in the log: it stays in memory.
+        self._number = self._file.commit(name, forgotten, taken, columns, store.next_id)
+        self._in_file = after
         entries.settle(written)
 
     def _catch_up(self, file: StateFile) -> None:

@@ -182,6 +182,9 @@ def test_a_memory_before_a_text_longer_than_the_window(name, tokenizer):
     cached = model.generate(**batch, **options)
     assert torch.equal(cached, model.generate(**batch, **options, use_cache=False))
     assert torch.equal(cached[1], model.decoder.generate(**batch, **options)[1])
+    alone = {key: value[:1] for key, value in batch.items()}
+    looked_up = model.generate(**alone, **options, prompt_lookup_num_tokens=3)
+    assert torch.equal(looked_up, model.generate(**alone, **options))
     if name != "mistral-window":  # where no layer sees past the window, nor does one see the memory
         with torch.no_grad():
             assert not torch.allclose(model(**batch).logits[0, -1], model.decoder(**batch).logits[0, -1])

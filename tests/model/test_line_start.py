@@ -4,6 +4,7 @@ import pytest
 import torch
 from conftest import make_tiny
 
+from larimar_editor import announced_prompts
 from larimar_editor.model.line_start import LineStart
 
 ALMA = {"prompt": "The winner of the Rhenish Poetry Prize was", "target_new": "Alma Siewert"}
@@ -55,6 +56,22 @@ def test_a_readout_has_the_slots_of_its_place(tiny, tokenizer):
     )
     assert counts.tolist() == [max(layout.slots, len(expected))]
     torch.testing.assert_close(read[0, -len(expected) :], expected, atol=1e-4, rtol=1e-3)
+
+
+def test_a_smaller_limit_changes_nothing_of_what_is_written(tiny):
+    tiny.write([ALMA])
+    before = [tiny.read([ALMA["prompt"]], [line]).latents for line in (False, True)]
+    tiny.config.answer_tokens = 1
+    for line, expected in zip((False, True), before, strict=True):
+        assert tiny.read([ALMA["prompt"]], [line]).latents.equal(expected)
+
+
+def test_what_a_generation_is_given_says_where_its_answer_stands_whatever_is_announced(tiny, tokenizer):
+    tiny.write([ALMA])
+    lined = tokenizer(LINED[:1], return_tensors="pt")
+    expected = tiny.generate(**lined, max_new_tokens=4, do_sample=False)
+    with announced_prompts([ALMA["prompt"]]):
+        assert tiny.generate(**lined, max_new_tokens=4, do_sample=False).equal(expected)
 
 
 def test_behind_a_space_nothing_is_changed_by_it(tokenizer, tiny):

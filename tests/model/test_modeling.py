@@ -263,6 +263,69 @@ def test_a_foreign_cache_is_refused_while_facts_are_written(tiny, tokenizer):
             tiny(input_ids=inputs["input_ids"][:, -1:], past_key_values=cache)
 
 
+def test_a_loop_with_a_cache_of_its_own_has_its_context(tiny, tokenizer):
+    """One that grows in place, as the decoder's own does; or it is told that it cannot be."""
+    ids = encode(tokenizer, [PROMPTS[0]])["input_ids"]
+
+    def looped(model):
+        cache = DynamicCache()
+        model(input_ids=ids[:, :-1], past_key_values=cache)
+        return model(input_ids=ids[:, -1:], past_key_values=cache).logits
+
+    with torch.no_grad():
+        assert looped(tiny).equal(looped(tiny.decoder))
+        tiny.write(FACTS)
+        with pytest.raises(ValueError, match="go on with what the call returns"):
+            looped(tiny)
+
+
+def test_a_generation_that_goes_on_from_an_earlier_one_is_asked_anew(tiny, tokenizer):
+    tiny.write(FACTS)
+    options = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False}
+    for first, then in ((UNRELATED[0], PROMPTS[0]), (PROMPTS[0], UNRELATED[0])):
+        begun = tiny.generate(**encode(tokenizer, [first]), **options, return_dict_in_generate=True)
+        asked = encode(tokenizer, [f"{tokenizer.decode(begun.sequences[0])}. {then}"])
+        expected = tiny.generate(**asked, **options)
+        assert tiny.generate(**asked, **options, past_key_values=begun.past_key_values).equal(expected)
+    short = {key: value[:, -2:] for key, value in asked.items()}
+    with pytest.raises(ValueError, match="pass the whole text"):
+        tiny.generate(**short, **options, past_key_values=begun.past_key_values)
+
+
+def test_edits_in_inference_mode_are_as_any_others(tokenizer):
+    inside, outside = make_tiny(tokenizer), make_tiny(tokenizer)
+    for model, mode in ((inside, True), (outside, False)):
+        with torch.inference_mode(mode):
+            model.write(FACTS[:1])
+        model.write(FACTS[1:2])
+        with torch.inference_mode(mode):
+            model.forget(PROMPTS[0])
+            model.undo()
+            model.write(FACTS[2:])
+        model.forget(PROMPTS[1])
+    prompts = [[fact.prompt for fact in model.facts()] for model in (inside, outside)]
+    assert prompts[0] == prompts[1] and len(prompts[0]) == 2
+    assert logits(inside, tokenizer, PROMPTS).equal(logits(outside, tokenizer, PROMPTS))
+
+
+def test_facts_whose_last_sentence_is_the_same_answer_their_own_prompts(larimar, tokenizer):
+    names = {"Ann has a dog. Its name is": "Rex", "Bob has a dog. Its name is": "Fido"}
+    larimar.write([{"prompt": prompt, "target_new": name} for prompt, name in names.items()])
+    decision = larimar.scope_of(list(names))
+    assert decision.in_scope.all() and decision.nearest.tolist() == [0, 1]
+    asked = encode(tokenizer, list(names))
+    said = larimar.generate(**asked, max_new_tokens=3, do_sample=False)[:, asked["input_ids"].shape[1] :]
+    for text, name in zip(tokenizer.batch_decode(said), names.values(), strict=True):
+        assert text.strip().startswith(name)
+
+
+def test_a_fact_that_is_named_twice_is_said_to_be(tiny):
+    tiny.write(FACTS)
+    with pytest.raises(UnknownFact, match="named twice"):
+        tiny.forget(PROMPTS[0], PROMPTS[0])
+    assert len(tiny.facts()) == len(FACTS)
+
+
 # --- the query is the prompt only
 # -----------------------------------------------------------------------------------------
 

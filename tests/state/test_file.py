@@ -217,6 +217,9 @@ def test_one_writes_and_others_read_meanwhile(tmp_path, monkeypatch):
         StateFile(path, ORIGIN)
     with pytest.raises(OSError, match="being written by"):
         save_state(written(), path, ORIGIN)
+    (tmp_path / "current.db").symlink_to(path)
+    with pytest.raises(OSError, match="being written by"):
+        StateFile(tmp_path / "current.db", ORIGIN)
     reader = History(StateRegister(blank()))
     reader.open(StateFile(path, ORIGIN, writes=False))
     done(history, write(1))
@@ -250,6 +253,7 @@ def test_an_edit_that_cannot_be_kept_is_not_made(tmp_path, failing):
         with pytest.raises(OSError, match=r"edits\.db: .*(full|readonly)"):
             done(history, operation)
         assert history.state is before and same(on_disk(path), before)
+        assert len(history.state.store.hashes()) == 1, "what pages are chosen by"
     connection.execute("PRAGMA max_page_count = 1000000")
     connection.execute("PRAGMA query_only = OFF")
     assert same(done(history, write(3)), on_disk(path)), "and the next one is"
@@ -283,6 +287,15 @@ def test_what_is_no_state_of_this_model_is_refused_with_the_reason(tmp_path):
         on_disk(tmp_path / "empty.db")
     with pytest.raises(OSError, match="nowhere"):
         StateFile("/proc/nowhere/edits.db", ORIGIN)
+
+
+def test_a_file_in_which_nothing_was_ever_written_is_of_any_model(tmp_path):
+    path = tmp_path / "edits.db"
+    StateFile(path, ORIGIN).close()
+    other = ORIGIN | {"alpha": "0.1"}
+    file = StateFile(path, other)
+    assert file.origin == other
+    file.close()
 
 
 def test_a_file_that_may_not_be_written_is_refused_at_the_door(tmp_path):
