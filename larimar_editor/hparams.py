@@ -69,11 +69,11 @@ class LarimarHyperParams(_Overrides):
     seed: int | None = setting(None, "EasyEdit's: random seed of a script of EasyEdit's")
     results_dir: str | None = setting(None, "EasyEdit's: folder for what a script of EasyEdit's writes")
     save_path: str | None = setting(
-        None, "EasyEdit's: where EasyEdit saves an edited model of a method that can be"
+        None, "EasyEdit's, of WISE alone; what is written here is saved by `save_state`"
     )
-    quantization_bit: int | None = setting(None, "EasyEdit's: load the decoder in so many bits")
-    double_quant: bool | None = setting(None, "EasyEdit's: quantise the quantisation's own numbers, too")
-    quant_type: str | None = setting(None, "EasyEdit's: nf4 or fp4, of 4 bits")
+    quantization_bit: int | None = setting(None, "EasyEdit's, of QLoRA alone: null here")
+    double_quant: bool | None = setting(None, "EasyEdit's, of QLoRA alone: null here")
+    quant_type: str | None = setting(None, "EasyEdit's, of QLoRA alone: null here")
     scope_sees_target: bool = setting(
         False, "show the detector prompt and candidate answer, as published numbers did; not a fair test"
     )
@@ -84,6 +84,12 @@ class LarimarHyperParams(_Overrides):
         check(self)
         if not self.model_name:
             raise ValueError("model_name must not be empty")
+        for name in ("quantization_bit", "double_quant", "quant_type"):
+            if getattr(self, name):
+                raise ValueError(
+                    f"{name} is of EasyEdit's QLoRA alone, and would do nothing here: leave it out. For a "
+                    "decoder in 8 or 4 bits see docs/your-own-decoder.md"
+                )
 
     def config_overrides(self) -> dict[str, Any]:
         """Settings of the checkpoint that these hyperparameters change."""

@@ -56,6 +56,8 @@ def test_easyedits_own_keys_are_accepted():
         "use_chat_template": True,
         "results_dir": "r",
     }
+    with pytest.raises(ValueError, match="quantization_bit is of EasyEdit's QLoRA alone"):
+        LarimarHyperParams(alg_name="LARIMAR", model_name="m", quantization_bit=4)
     hparams = LarimarHyperParams(alg_name="LARIMAR", model_name="m", **given)
     assert {name: getattr(hparams, name) for name in given} == given and not hparams.config_overrides()
 

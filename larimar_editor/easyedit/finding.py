@@ -29,8 +29,21 @@ class EasyEditSource:
 
     @classmethod
     def at(cls, package: Path, found_by: str) -> EasyEditSource:
-        """The source in a folder; only the main branch has ``util/device.py``."""
-        return cls(package, found_by, release_2023=not (package / "util" / "device.py").exists())
+        """The source in a folder. Only the main branch knows ``sequential_edit``.
+
+        Raises:
+            ImportError: a main branch of before June 2026, which undoes edits in another way.
+        """
+        editors = package / "editors"
+        if "sequential_edit" not in (editors / "editor.py").read_text(encoding="utf-8"):
+            return cls(package, found_by, release_2023=True)
+        if "restore_after_edit" not in (editors / "utils.py").read_text(encoding="utf-8"):
+            raise ImportError(
+                f"{package.parent} is a main branch of EasyEdit from before 24 June 2026, on which Larimar's "
+                "edits would not be undone: update it, or use the release of 2023",
+                name="easyeditor",
+            )
+        return cls(package, found_by, release_2023=False)
 
     @property
     def version(self) -> str:

@@ -47,11 +47,14 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module) -> None:
         extra = RELEASE_2023_SUBPACKAGES if self.source.release_2023 else ()
-        handlers = list(logging.getLogger().handlers)
+        root = logging.getLogger()
+        handlers, level = list(root.handlers), root.level
         with stand_ins(extra):
             self.loader.exec_module(module)
         # EasyEdit configures the root logger when it is imported; a library's host decides that.
-        logging.getLogger().handlers[:] = handlers
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        logging.getLogger("easyeditor").setLevel(logging.INFO)  # as it had it of the root logger
         _register(self.source)
 
     def __getattr__(self, name):

@@ -37,6 +37,10 @@ def register(source: EasyEditSource) -> None:
     batch = importlib.import_module("easyeditor.editors.batch_editor").BatchEditor
     batch.is_batchable_method = staticmethod(_or_larimar(batch.is_batchable_method))
     editing.BaseEditor.__init__ = _wrapping_init(editing.BaseEditor.__init__, executor)
+    for name, editor in (("concept_editor", "ConceptEditor"), ("safety_editor", "SafetyEditor")):
+        module = sys.modules.get(f"easyeditor.editors.{name}")
+        if (found := getattr(module, editor, None)) is not None:
+            found.__init__ = _refusing_init(found.__init__)
     _announce_prompts()
     scores: Any = importlib.import_module("easyeditor.evaluate.evaluate_utils")
     scores.nltk = OfflineNltk(scores.nltk)
@@ -76,10 +80,35 @@ def _wrapping_init(original, executor: LarimarRewriteExecutor):
     @functools.wraps(original)
     def __init__(self, hparams, *args, **kwargs):
         if isinstance(getattr(hparams, "model_name", None), str):
-            hparams.model_name = resolve(hparams.model_name)
+            hparams.model_name = _loadable(resolve(hparams.model_name), hparams.model_name)
         original(self, hparams, *args, **kwargs)
         if self.alg_name == ALG_NAME:
             self.model = executor.init_model(self.model, self.tok, hparams)
+
+    return __init__
+
+
+def _loadable(folder: str, name: str) -> str:
+    """EasyEdit picks a loader by what is in a model's name, and an embedded model's is now its folder."""
+    taken = next((family for family in ("t5", "gpt", "chatglm") if family in folder.lower()), None)
+    if folder != name and taken is not None and taken not in name.lower():
+        raise ValueError(
+            f"EasyEdit would take {name} for a {taken}, as that is in the path of its folder {folder}: set "
+            "LARIMAR_CACHE to another one"
+        )
+    return folder
+
+
+def _refusing_init(original):
+    """An editor that takes a method's weights back by their names in the decoder has no use for a memory."""
+
+    @functools.wraps(original)
+    def __init__(self, hparams, *args, **kwargs):
+        if getattr(hparams, "alg_name", None) == ALG_NAME:
+            raise NotImplementedError(
+                f"{type(self).__name__} does not know how to undo LARIMAR's edits: use BaseEditor"
+            )
+        original(self, hparams, *args, **kwargs)
 
     return __init__
 
@@ -93,9 +122,14 @@ def _announce_prompts() -> None:
         unasked = not isinstance(model, LarimarForCausalLM) or getattr(hparams, "scope_sees_target", False)
         if unasked or kwargs.get("vanilla_generation"):
             return original(model, tok, hparams, prompts, targets, *args, **kwargs)
-        with announced_prompts([prompts] if isinstance(prompts, str) else prompts):
+        # A space joins prompt and target there, whatever the prompt ends with.
+        asked = [f"{prompt} " for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
+        with announced_prompts(asked):
             return original(model, tok, hparams, prompts, targets, *args, **kwargs)
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("easyeditor.") and getattr(module, "test_prediction_acc", None) is original:
+        if (
+            name.partition(".")[0] == "easyeditor"
+            and getattr(module, "test_prediction_acc", None) is original
+        ):
             vars(module)["test_prediction_acc"] = test_prediction_acc

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
 import torch
 
 import larimar_editor  # registers LARIMAR; before easyeditor
+import easyeditor
+import easyeditor.evaluate.evaluate_utils as measures
 from easyeditor import BaseEditor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, announced_prompts
 from larimar_editor.easyedit.finding import find_easyedit
@@ -77,6 +80,16 @@ def logits():
     with torch.no_grad():
         return model(**tok(PROMPTS + UNRELATED, return_tensors="pt", padding=True)).logits
 
+
+named = (easyeditor, easyeditor.evaluate, measures)
+seen["measures"] = len({id(module.test_prediction_acc) for module in named})
+seen["root_level"] = logging.getLogger().level
+seen["refused"] = []
+for kind in ("ConceptEditor", "SafetyEditor"):
+    try:
+        getattr(easyeditor, kind)(hparams)
+    except (NotImplementedError, AttributeError) as error:
+        seen["refused"] += [kind] * isinstance(error, NotImplementedError)
 
 # single edits, each undone by EasyEdit
 before = logits()

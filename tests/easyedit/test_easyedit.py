@@ -7,6 +7,7 @@ Each version is driven in a process of its own, since only one can be imported. 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from larimar_editor.easyedit.mending import device_name, mended
+from larimar_editor.easyedit.registration import _loadable
 
 SCRIPT = Path(__file__).parent / "easyedit_script.py"
 HOME = os.environ.get("EASYEDIT_HOME")
@@ -115,6 +117,38 @@ def test_our_free_text_measures_are_easyedits(seen):
 def test_the_evaluation_boundary_hides_the_target(seen):
     assert seen["queries"], "evaluation did not reach the model"
     assert not seen["queries_with_target"]
+
+
+def test_the_measure_hides_the_target_by_whatever_name_it_is_imported(seen):
+    assert seen["measures"] == 1
+
+
+def test_what_a_library_is_not_asked_for_stays_as_it_was(seen):
+    assert seen["root_level"] == logging.WARNING
+
+
+def test_editors_that_cannot_undo_it_refuse_it(seen):
+    if seen["version"] != "main":
+        pytest.skip("the release of 2023 has no such editors")
+    assert seen["refused"] == ["ConceptEditor", "SafetyEditor"]
+
+
+def test_a_main_branch_that_undoes_in_another_way_is_refused(tmp_path):
+    editors = tmp_path / "easyeditor" / "editors"
+    editors.mkdir(parents=True)
+    (tmp_path / "easyeditor" / "__init__.py").touch()
+    (editors / "editor.py").write_text("def edit(self, sequential_edit=False): ...\n")
+    (editors / "utils.py").write_text("")
+    result = run("import larimar_editor, easyeditor", tmp_path, str(tmp_path))
+    assert result.returncode and "before 24 June 2026" in result.stderr
+
+
+def test_a_folder_that_easyedit_would_take_for_another_model_is_refused():
+    name = "llama-smollm2-135m"
+    assert _loadable("/home/me/llama-smollm2-135m", name) == "/home/me/llama-smollm2-135m"
+    assert _loadable("my/t5-small", "my/t5-small") == "my/t5-small", "what it is called by its user"
+    with pytest.raises(ValueError, match="LARIMAR_CACHE"):
+        _loadable("/home/student5/.cache/llama-smollm2-135m", name)
 
 
 def test_hyperparameters_have_what_easyedits_have(seen):
