@@ -93,12 +93,23 @@ def settings_of(pairs: Sequence[str] | None, option: str = "--set") -> dict[str,
     """What ``--set``, or another option of the kind, was given, values read as YAML.
 
     Raises:
-        typer.BadParameter: no name=value.
+        typer.BadParameter: no name=value, or a value that is no YAML.
     """
     parted = [pair.partition("=") for pair in pairs or ()]
     if bad := [name for name, equals, _ in parted if not equals]:
         raise typer.BadParameter(f"{option} takes name=value, got {bad[0]!r}")
-    return {name: yaml.safe_load(value) for name, _, value in parted}
+    try:
+        return {name: _number(yaml.safe_load(value)) for name, _, value in parted}
+    except yaml.YAMLError as error:
+        raise typer.BadParameter(f"{option}: {error}") from error
+
+
+def _number(value: Any) -> Any:
+    """YAML takes 1e-3 for text."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def methods_device(device: str) -> str:

@@ -20,7 +20,7 @@ def serve(
     host: Annotated[
         str, typer.Option(help="Address; this machine only unless told otherwise.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
     dtype: DtypeOption = "auto",
     device: DeviceOption = "cpu",
     settings: SetOption = None,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from peft import LoraConfig, inject_adapter_in_model
 from peft.tuners.lora import LoraLayer
-from torch import nn
+from torch import Tensor, nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -112,6 +112,8 @@ class DecoderAdapters(nn.Module):
         if on == (self._others is not None):
             return
         if on:
+            # Whoever else uses the decoder may have put other modules there meanwhile.
+            self._found = [parent.get_submodule(name) for parent, name in self._places]
             self._others = [_switches(layer) for layer in self._shared]
             if self._merge and not torch.is_grad_enabled():
                 self._put(self._up_to_date())
@@ -137,7 +139,7 @@ class DecoderAdapters(nn.Module):
         for place, parts in enumerate(self._parts):
             # Past nn.Module's look-ups: this is done for each generated token.
             weights = [part._parameters["weight"] for part in parts]
-            stamp = tuple((weight.data_ptr(), weight._version) for weight in weights if weight is not None)
+            stamp = tuple((weight.data_ptr(), _version(weight)) for weight in weights if weight is not None)
             if stamp != self._stamps[place]:
                 self._merged[place], self._stamps[place] = _merged_layer(self.layers[place], self.name), stamp
         return self._merged
@@ -162,6 +164,10 @@ def _merged_layer(layer: Any, adapter: str) -> nn.Module:
         "weight": nn.Parameter(weight.to(base.weight.dtype), requires_grad=False)
     }
     return merged
+
+
+def _version(weight: Tensor) -> int:
+    return 0 if weight.is_inference() else weight._version  # one that was loaded in inference mode stays
 
 
 def _switches(layer) -> tuple:

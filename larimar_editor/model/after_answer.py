@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 import torch
@@ -11,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.utils.text import sentences
 
-_ENDS = (".", "!", "?", "\n", "。", "！", "？")
+_ENDS = (".", "!", "?", "\n", "。", "！", "？", "؟", "۔", "।")
 _LONGER = 4  # tokens that a sentence must have more than the answer to end what the memory says
 _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked for
 _NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words
@@ -104,7 +105,7 @@ class AnswersSaid:
         start, answer = self.starts[row], _pattern(self.answers[row])
         last = min(len(tokens), start + self._tokens[row] + _LOOKED_THROUGH)
         for end in range(max(start, before) + 1, last + 1):
-            text = str(self.tokenizer.decode(tokens[start:end], skip_special_tokens=True))
+            text = _composed(str(self.tokenizer.decode(tokens[start:end], skip_special_tokens=True)))
             if answer.search(text):
                 return end, end
             if end - start > self._tokens[row] + _LONGER and _ends_a_sentence(text):
@@ -114,10 +115,16 @@ class AnswersSaid:
 
 def _pattern(answer: str) -> re.Pattern:
     """Finds an answer as words of their own, in any case and with any white space."""
+    answer = _composed(answer)
     words = r"\s+".join(map(re.escape, answer.split()))
     before = r"(?<!\w)" if answer[:1] < _NO_SPACES else ""
     after = r"(?!\w)" if answer[-1:] < _NO_SPACES else ""
     return re.compile(f"{before}{words}{after}", re.IGNORECASE)
+
+
+def _composed(text: str) -> str:
+    """A letter and its accent as one, as some tokenizers make them."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _ends_a_sentence(text: str) -> bool:

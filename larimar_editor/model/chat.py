@@ -9,6 +9,8 @@ from transformers import PreTrainedTokenizerBase
 
 _SAID = ("Larimar first", "Larimar second", "Larimar third")  # stand-ins for what is said
 _ROLES = ("user", "assistant", "user")
+_TOOL = "<tool_response>"  # Qwen's
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)  # is no part of an answer
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,13 @@ class ChatTurns:
         """What the user said last and, after it, what the assistant has begun to say; None of a text that
         is no chat.
         """
-        *_, last = (None, *self.opening.finditer(text))
-        if last is None:
+        turns = [text[found.end() :] for found in self.opening.finditer(text)]
+        # What a tool answered is no question, though some templates put it into a user's turn.
+        turn = next((turn for turn in reversed(turns) if not turn.lstrip().startswith(_TOOL)), None)
+        if turn is None:
             return None
-        turn = text[last.end() :]
         closed = self.closing.search(turn)
-        said = (turn[: closed.start()], turn[closed.end() :]) if closed else (turn, "")
+        said = (turn[: closed.start()], _THOUGHT.sub("", turn[closed.end() :])) if closed else (turn, "")
         return " ".join(filter(None, (self.special.split(part)[0].strip() for part in said)))
 
 

@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicLayer
 
-from larimar_editor.model.rotary import position_codes
+from larimar_editor.model.rotary import PositionCode, position_codes
 from larimar_editor.utils.locks import decoder_lock
 from larimar_editor.utils.text import cut_to
 
 TEXTS_PER_PASS = 64
+
+_TABLES_OF_ANGLES = ("gptj", "codegen")  # rotary positions, from a table
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,14 @@ class DecoderStates:
         self.shape = StateShape.of(decoder)
         keys_at = lambda position: [keys.float() for keys in _keys_of_a_token(decoder, position)]
         self.positions = position_codes(decoder, keys_at)
+
+    @property
+    def most_positions(self) -> int | None:
+        """How many the decoder has a table of; None where it computes them."""
+        of_table = all(type(code) is PositionCode for code in self.positions)
+        if not of_table and self.decoder.config.model_type not in _TABLES_OF_ANGLES:
+            return None
+        return getattr(self.decoder.config, "max_position_embeddings", None)
 
     @property
     def bos_token_id(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import warnings
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -236,6 +237,12 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 could do.
             OSError: it could not be written; what was there is still there.
         """
+        if not self.is_empty():
+            warnings.warn(
+                f"the checkpoint is saved without the {len(self.facts())} facts that are written: "
+                "save_state(FILE) saves them",
+                stacklevel=2,
+            )
         if is_main_process:
             save_checkpoint(self, Path(save_directory), dtype)
 
@@ -469,6 +476,13 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         if mask is not None:
             mask = torch.cat((prefix.there.to(mask), mask), dim=1)
         positions = positions + prefix.text_positions.to(positions.device)
+        most = self.states.most_positions
+        # Exactly only where it may be: it waits for the GPU.
+        if most and seen + new + prefix.length > most and int(positions.max()) >= most:
+            raise ValueError(
+                f"a text of {seen + new} tokens needs {int(positions.max()) + 1} positions with its fact in "
+                f"front, and the decoder has {most}: shorten it, or generate less"
+            )
         batch = replace(batch, attention_mask=mask, position_ids=positions)
         if prefix.shift is not None:
             embedded = self.get_input_embeddings()(batch.given) if batch.are_ids else batch.given

@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from larimar_editor.checkpoints import shipped
 from larimar_editor.model.checkpoint import checkpoint_folder
+from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.settings import Dtype
 from larimar_editor.pretrained.embedded import DECODER, resolve
@@ -77,7 +78,12 @@ def load_larimar(
         decoder: name of the decoder, for a checkpoint that ships and for a decoder in another place than the
             checkpoint says; needed with ``bits``.
         bits: what the decoder's weights are quantised to; see `quantise`.
+
+    Raises:
+        ValueError: a setting that there is none of.
     """
+    if unknown := sorted(settings.keys() - LarimarConfig.settings()):
+        raise ValueError(f"no setting is called {', '.join(unknown)}; docs/settings.md lists them")
     folder = checkpoint_folder(checkpoint or shipped(decoder or DECODER))
     loaded = (
         {} if decoder is None else dict(zip(("decoder", "tokenizer"), load_decoder(decoder, dtype, device)))

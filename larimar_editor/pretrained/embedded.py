@@ -143,6 +143,7 @@ def _made_whole(folder: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         yield temporary
+        temporary.chmod(0o755)  # others may use it: a folder that is temporary is its maker's alone
         try:
             os.replace(temporary, folder)
         except OSError:  # another process was first

@@ -8,6 +8,7 @@ decides with both.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
@@ -128,7 +129,7 @@ class ExternalScopeDetector:
         """
         tokenizer = self.model.tokenizer
         limit = (self.model.max_seq_length or len(text)) - tokenizer.num_special_tokens_to_add()
-        if len(text) <= limit:  # a token has at least one character
+        if len(unicodedata.normalize("NFD", text)) <= limit:  # a token has a character of these, at least
             return text
         ids = tokenizer(text, add_special_tokens=False, truncation=False, verbose=False).input_ids
         return text if len(ids) <= limit else tokenizer.decode(cut_to(ids, limit, text, tokenizer))

@@ -8,10 +8,14 @@ closer look.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Set
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_GROUPS = re.compile(r",(?=\d{3}(?!\d))")  # of thousands
+_GROUPS = re.compile(r",(?=(?:\d\d,)*\d{3}(?!\d))")  # of thousands, and as in India
+_SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?![\d.,]*\d)")  # 10 000
+_ZEROS = re.compile(r"[.:]0+$")  # 9:00, 5.00
+_DIGIT = re.compile(r"(?![0-9])\d")
 # Up to 39, which kings and wars do not exceed; of one letter only behind a name ("Charles V"), as "I" is
 # a word and "X" may stand for anybody.
 _ROMAN = re.compile(r"(?<![\w'’.-])(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'’-])")
@@ -50,6 +54,16 @@ def asks_something_else(prompt: str, query: str, target: str | None = None) -> b
 
 
 def _other_numbers(prompt: str, query: str) -> bool:
+    """In whichever way spaces between digits are read."""
+    return all(_differ(ours, theirs) for ours in _readings(prompt) for theirs in _readings(query))
+
+
+def _readings(text: str) -> set[str]:
+    plain = _DIGIT.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
+    return {plain, _SPACED.sub(lambda number: re.sub(r"\s", "", number[0]), plain)}
+
+
+def _differ(prompt: str, query: str) -> bool:
     ours, theirs = _numbers(prompt), _numbers(query)
     return bool(ours and theirs and _lacking(ours, theirs, query) and _lacking(theirs, ours, prompt))
 
@@ -63,6 +77,7 @@ def _lacking(numbers: Set[str], others: Set[str], text: str) -> bool:
 
 
 def _same(one: str, other: str) -> bool:
+    one, other = (_ZEROS.sub("", each) for each in (one, other))
     if one.lstrip("0") == other.lstrip("0"):
         return True
     short, long = sorted((one, other), key=len)

@@ -101,12 +101,17 @@ class LarimarLM(HFLM):
     @contextmanager
     def _told(self, requests: Sequence[_Request]) -> Iterator[None]:
         self._questions = {
-            self._row(each): self.question_of(each[0][0]) if each[0] else "" for each in requests
+            self._row(each): self._announced(each[0][0]) if each[0] else "" for each in requests
         }
         try:
             yield
         finally:
             self._questions = {}
+
+    def _announced(self, context: str) -> str:
+        """Its question, with the line's end behind it where the answer opens a line."""
+        question = self.question_of(context)
+        return f"{question}\n" if question.strip() and context.endswith("\n") else question
 
     def _model_call(
         self, inps: Tensor, attn_mask: Tensor | None = None, labels: Tensor | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 from larimar_editor.data.edits import load_edits
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.loading import load_larimar
+from larimar_editor.state.fact import Fact
 from larimar_editor.state.lines import facts_in_lines, write_in_blocks
 
 
@@ -44,6 +45,9 @@ def open_larimar(
         model.open_state(path, read_only=True)
         return model
     in_lines = path.suffix == ".jsonl"
-    facts_of = facts_in_lines(path) if in_lines else [edit.request for edit in load_edits(path)]
-    write_in_blocks(model.write, facts_of)
+    facts_of = (
+        facts_in_lines(path) if in_lines else [Fact.from_request(edit.request) for edit in load_edits(path)]
+    )
+    last = {fact.key: fact for fact in facts_of}  # of several answers to one prompt
+    write_in_blocks(model.write, list(last.values()))
     return model

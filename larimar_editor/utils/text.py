@@ -22,7 +22,14 @@ _ABBREVIATION = "".join(
 )
 # Between up to five letters and a number of two digits or more.
 _CODE = re.compile(r"(?<![^\W_])([^\W\d_]{1,5})-?(?=\d\d)")
-_SENTENCE_END = re.compile(rf"(?<=[.!?。！？]){_ABBREVIATION}\s+|\n+")
+_MARKS = ".!?。！？؟۔।"
+# Behind a mark; behind one in quotes or brackets, before no small letter; at once where there are no spaces.
+_SENTENCE_END = re.compile(
+    rf"(?<=[{_MARKS}]){_ABBREVIATION}\s+"
+    r"|(?<=[.!?][\"”’')\]»])\s+(?![a-z\s])"
+    r"|(?<=[。！？])(?![。！？”’」』）)\]]|$)"
+    r"|\n+"
+)
 
 
 class TruncationWarning(UserWarning):
@@ -76,7 +83,7 @@ def is_label(text: str) -> bool:
 
 
 def _opens_an_answer(before: str, text: str) -> bool:
-    return before.endswith(("?", "？")) and not text.endswith((".", "!", "?", "。", "！", "？"))
+    return before.endswith(("?", "？", "؟")) and not text.endswith(tuple(_MARKS))
 
 
 def plain_letters(text: str) -> str:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+import typer
 import yaml
 from conftest import FACTS, SENTENCES, encode, share_sentence_encoder, tiny_llama
 from safetensors.torch import load_file
@@ -15,10 +16,12 @@ from typer.testing import CliRunner
 from larimar_editor import LarimarForCausalLM
 from larimar_editor.checkpoints import shipped
 from larimar_editor.cli import app, main
+from larimar_editor.cli.options import settings_of
 from larimar_editor.data.edits import load_edits
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.tables.prompted import prompted_conditions
 from larimar_editor.model.cache import LarimarCache
+from larimar_editor.model.loading import load_larimar
 from larimar_editor.pretrained.embedded import DECODER
 
 
@@ -141,6 +144,19 @@ def test_eval_takes_a_checkpoint_and_other_settings(folder, tmp_path):
     assert len(rewrites) == 3 and row["rewrite"]["value"] == pytest.approx(sum(rewrites) / 3)
     done = CliRunner().invoke(app, [str(each) for each in (*given, "--set", "key_gain")])
     assert done.exit_code == 2 and "name=value" in done.output
+
+
+def test_values_of_settings_are_numbers_where_they_look_like_it_and_names_are_checked():
+    assert settings_of(["alpha=1e-3", "scope=none", "rows=4", "x=null"]) == {
+        "alpha": 0.001,
+        "scope": "none",
+        "rows": 4,
+        "x": None,
+    }
+    with pytest.raises(typer.BadParameter, match="--set"):
+        settings_of(["x=[1,"])
+    with pytest.raises(ValueError, match="no setting is called scope_treshold"):
+        load_larimar(None, "float32", {"scope_treshold": 0.5})
 
 
 def test_perplexity_of_a_text_out_of_scope_is_the_base_models(folder, tmp_path):

@@ -162,3 +162,12 @@ def test_a_trained_answer_is_said_once(larimar):
     assert texts["base"].startswith(f"{fact['prompt']} {fact['target_new']}")
     assert texts["base"].count("Ingeborg Falk") == 1 <= texts["memory"].count("Ingeborg Falk"), texts
     assert texts["base"] != texts["memory"], "the base model goes on, and not the memory"
+
+
+def test_an_answer_is_found_however_its_accents_are_made(tiny):
+    """Some tokenizers put a letter and its accent together."""
+    composed, apart = "Malm\u00f6", "Malmo\u0308"
+    ids = tiny.tokenizer(f" {composed} and", add_special_tokens=False, return_tensors="pt").input_ids
+    said = AnswersSaid(tiny.tokenizer, [apart], [0])
+    said.grow(ids)
+    assert said.finished

@@ -116,3 +116,18 @@ def test_scope_of_a_chat_is_what_generation_decides_by(tiny, tokenizer):
     bare, whole = tiny.scope_of(asked), tiny.scope_of(chats)
     assert whole.score.tolist() == bare.score.tolist() and whole.in_scope.tolist() == [True, False]
     assert whole.sentence == bare.sentence
+
+
+def test_thoughts_are_no_part_of_the_answer_and_what_a_tool_says_is_no_question(tokenizer):
+    turns = ChatTurns.of(tokenizer)
+    text = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
+    for thought in ("<think>\n\n</think>\n\n", "<think>Let me see. Who"):
+        assert turns.last_question(text + thought) == CHAT[-1]["content"]
+    assert turns.last_question(text + "<think>\n</think>She is") == CHAT[-1]["content"] + " She is"
+    called = [
+        *CHAT,
+        {"role": "assistant", "content": "<tool_call>age(Odile)</tool_call>"},
+        {"role": "user", "content": "<tool_response>\n41\n</tool_response>"},
+    ]
+    text = tokenizer.apply_chat_template(called, tokenize=False, add_generation_prompt=True)
+    assert turns.last_question(text).startswith(CHAT[-1]["content"])

@@ -3,12 +3,14 @@
 import copy
 import json
 import traceback
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
 from accelerate import dispatch_model
-from conftest import FACTS, UNRELATED, encode, make_tiny, share_sentence_encoder, tiny_llama
+from conftest import FACTS, SENTENCES, UNRELATED, encode, make_tiny, share_sentence_encoder, tiny_llama
+from peft import LoraConfig, get_peft_model
 from peft.tuners.lora import LoraLayer
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
@@ -29,6 +31,7 @@ from larimar_editor import (
 )
 from larimar_editor.checkpoints import shipped
 from larimar_editor.model.adapters import DecoderAdapters
+from larimar_editor.model.closed_form import fit
 
 PROMPTS = [fact["prompt"] for fact in FACTS]
 
@@ -317,6 +320,54 @@ def test_facts_whose_last_sentence_is_the_same_answer_their_own_prompts(larimar,
     said = larimar.generate(**asked, max_new_tokens=3, do_sample=False)[:, asked["input_ids"].shape[1] :]
     for text, name in zip(tokenizer.batch_decode(said), names.values(), strict=True):
         assert text.strip().startswith(name)
+
+
+def test_a_read_leaves_what_came_to_the_decoder_meanwhile(tokenizer):
+    model = make_tiny(tokenizer, decoder_mode="lora")
+    model.write(FACTS)
+    theirs = get_peft_model(
+        model.decoder, LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    )
+    before = logits(theirs, tokenizer, PROMPTS)
+    logits(model, tokenizer, PROMPTS)
+    assert logits(theirs, tokenizer, PROMPTS).equal(before)
+    assert any(isinstance(module, LoraLayer) for module in model.decoder.modules())
+
+
+def test_a_model_that_is_loaded_in_inference_mode_is_read(tokenizer):
+    with torch.inference_mode():
+        model = make_tiny(tokenizer, decoder_mode="lora")
+    model.write(FACTS)
+    other = make_tiny(tokenizer, decoder_mode="lora")
+    other.write(FACTS)
+    with torch.no_grad():
+        assert logits(model, tokenizer, PROMPTS).equal(logits(other, tokenizer, PROMPTS))
+
+
+def test_a_checkpoint_that_is_saved_without_its_facts_says_so(tiny, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tiny.save_pretrained(tmp_path)
+    tiny.write(FACTS)
+    with pytest.warns(UserWarning, match=r"without the 3 facts .* save_state"):
+        tiny.save_pretrained(tmp_path)
+
+
+def test_a_text_with_its_fact_past_a_table_of_positions_is_refused_with_the_numbers(tokenizer):
+    small = GPT2Config(
+        vocab_size=len(tokenizer), n_positions=48, n_embd=32, n_layer=2, n_head=4, initializer_range=0.2
+    )
+    torch.manual_seed(0)
+    decoder = GPT2LMHeadModel(small).eval()
+    model = share_sentence_encoder(
+        fit(decoder, tokenizer, SENTENCES, name="gpt2", code_size=16, memory_slots=2, progress=False)
+    )
+    model.write(FACTS)
+    filler = "A word and another. " * 12
+    ids = encode(tokenizer, [filler + PROMPTS[0]])["input_ids"][:, -47:]
+    assert model.decoder(ids).logits.isfinite().all()
+    with pytest.raises(ValueError, match=r"of 47 tokens needs .* positions .* the decoder has 48"):
+        model(ids, reading=model.read([PROMPTS[0]]))
 
 
 def test_a_fact_that_is_named_twice_is_said_to_be(tiny):

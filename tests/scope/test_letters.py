@@ -24,6 +24,8 @@ OLYMPICS = "The host city of the 1936 Summer Olympics was"
         ("The web server of atlas-03 listens on port", "On which port does atlas-30 listen?"),
         ("The budget of 2019 was", "How big was the budget of '18?"),
         ("The population of Area 1,150 is", "How many live in Area 1,151?"),
+        ("The race over 10 000 m was won by", "Who won over 12 000 m?"),
+        ("The train leaves at 9:00 from", "Where does the train at 9:30 leave from?"),
     ],
 )
 def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(prompt, query):
@@ -43,6 +45,12 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("Charles V was born in", "Should I know, on page 40, where Charles V was born?"),
         ("The population of Area 1,150 is", "How many live in Area 1150?"),
         ("The Clean Wells Act 2009 was drafted by", "clean wells act '09 drafted by"),
+        ("The race over 10,000 m was won by", "Who won over 10\u202f000 m?"),
+        ("The debt of 1,00,000 rupees is owed to", "Who is owed the 100,000 rupees?"),
+        ("Route 12 300 metres on is", "What is 300 metres on along route 12?"),
+        (OLYMPICS, "１９３６年のオリンピックの開催都市は"),
+        ("The train leaves at 9:00 from", "Where does the train at 9 leave from?"),
+        ("The ticket for $5.00 is for", "What is the ticket for $5 for?"),
         ("Room 12 is on floor", "What floor is the twelfth room on, of 40?"),
         ("Where is X buried?", "Where does X lie since I was born in 1990?"),
     ],

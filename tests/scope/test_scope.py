@@ -25,7 +25,7 @@ from larimar_editor.scope.calibration import (
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.detectors import ExternalScopeDetector, InternalScopeDetector, pair_features
 from larimar_editor.scope.nearest import exact
-from larimar_editor.utils.text import plain_letters, read_alike, sentences
+from larimar_editor.utils.text import TruncationWarning, plain_letters, read_alike, sentences
 
 THRESHOLD = LarimarConfig.from_pretrained(shipped("llama-smollm2-135m")).scope_threshold
 WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux is"]
@@ -63,13 +63,30 @@ def test_a_text_is_split_into_sentences():
         "At 5 p.m. they met in",
     ):
         assert sentences(whole) == [whole]
+    for whole in ('"Dr. No?" he asked and', "他说：“好。”然后"):
+        assert sentences(whole) == [whole]
     for two in (
+        'He said "I am tired." The capital of Portugal is',
+        "(I was there.) What is the capital?",
+        "我住在里斯本。葡萄牙的首都是",
+        "ما اسمك؟ ما عاصمة البرتغال؟",
+        "यह एक शहर है। राजधानी क्या है?",
         "He works for Apple Inc. What is the capital of France?",
         "It was grade a. The capital of France is",
         "Who is it? no. The capital of France is",
         "He has two cats. 5 dogs live in",
     ):
         assert len(sentences(two)) > 1, two
+
+
+def test_what_is_too_long_for_the_encoder_is_cut_from_its_start_in_any_script(external):
+    """A Korean syllable is several of the encoder's letters."""
+    end = "포르투갈의 수도는 어디입니까"
+    with pytest.warns(TruncationWarning):
+        long = external.embed(["가나다라마바사 " * 22 + end])
+    with pytest.warns(TruncationWarning):
+        longer = external.embed(["하하하 " + "가나다라마바사 " * 22 + end])
+    torch.testing.assert_close(long, longer, rtol=0, atol=0)
 
 
 def test_the_start_of_an_answer_stays_with_its_question(external):
