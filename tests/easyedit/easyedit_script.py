@@ -4,6 +4,7 @@ directory.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import logging
@@ -14,7 +15,6 @@ import torch
 
 import larimar_editor  # registers LARIMAR; before easyeditor
 import easyeditor
-import easyeditor.evaluate.evaluate_utils as measures
 from easyeditor import BaseEditor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, announced_prompts
 from larimar_editor.easyedit.finding import find_easyedit
@@ -81,8 +81,8 @@ def logits():
         return model(**tok(PROMPTS + UNRELATED, return_tensors="pt", padding=True)).logits
 
 
-named = (easyeditor, easyeditor.evaluate, measures)
-seen["measures"] = len({id(module.test_prediction_acc) for module in named})
+named = ("easyeditor", "easyeditor.evaluate", "easyeditor.evaluate.evaluate_utils")
+seen["measures"] = len({id(importlib.import_module(name).test_prediction_acc) for name in named})
 seen["root_level"] = logging.getLogger().level
 seen["refused"] = []
 for kind in ("ConceptEditor", "SafetyEditor"):
