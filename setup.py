@@ -63,7 +63,7 @@ setup(
         ],
         "train": MEASURING,
         "eval": MEASURING,
-        # Decoders in 8 and 4 bits. Where it is installed PEFT imports it whenever adapters are put in: two seconds.
+        # Decoders in 8 and 4 bits. Where it is installed PEFT imports it with every set of adapters: 2 s.
         "quantised": ["torchao"],
         # A page in the browser, a server, and a benchmark harness; see docs/tools.md.
         "demo": ["gradio>=6", "matplotlib", "pandas"],
