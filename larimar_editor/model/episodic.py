@@ -492,9 +492,9 @@ def _to_the_letter(decision: ScopeDecision, prompts: Sequence[str], store: FactS
     """The decision, where a prompt that was written as a whole is its own fact's: of several with the same
     last sentence, that sentence says nothing.
     """
-    for place, prompt in enumerate(prompts):
+    for place, (prompt, nearest) in enumerate(zip(prompts, decision.nearest.tolist(), strict=True)):
         row = store.row(prompt) if prompt.strip() else None
-        if row is not None and row != int(decision.nearest[place]):
+        if row is not None and row != nearest:
             decision.nearest[place], decision.in_scope[place] = row, True
             decision.score[place] = decision.score[place].clamp(min=1.0)
     return decision

@@ -90,7 +90,7 @@ def changed_copy(network: Network, changed: Mapping[str, Tensor], part: nn.Modul
                 "scope_reader_name_or_path of the third stage, to the encoder that they were trained with"
             )
         low, high, _ = parts
-        changed_weight = weight.detach().float() + high.float() @ low.float()
+        changed_weight = weight.detach().float() + (high.float() @ low.float()).to(weight.device)
         new[id(weight)] = nn.Parameter(changed_weight.to(weight.dtype), requires_grad=False)
     # Deepcopy takes what is in its memo for the copy.
     memo = {id(parameter): new.get(id(parameter), parameter) for parameter in network.parameters()}

@@ -104,7 +104,7 @@ class Context:
             bits: what its decoder is quantised to; None: as it is.
             settings: in place of the context's.
         """
-        key = json.dumps([bits, settings], sort_keys=True)
+        key = json.dumps(settings | ({} if bits is None else {"bits": bits}), sort_keys=True)
         if key not in self._models:
             self._models.clear()  # two decoders at once may be too many
             changed = self.overrides | settings
