@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from peft import LoraConfig, inject_adapter_in_model
@@ -112,8 +112,9 @@ class DecoderAdapters(nn.Module):
         if on == (self._others is not None):
             return
         if on:
-            # Whoever else uses the decoder may have put other modules there meanwhile.
-            self._found = [parent.get_submodule(name) for parent, name in self._places]
+            # Whoever else uses the decoder may have put other modules there meanwhile; past nn.Module's
+            # look-ups, as in `_up_to_date`.
+            self._found = [cast(nn.Module, parent._modules[name]) for parent, name in self._places]
             self._others = [_switches(layer) for layer in self._shared]
             if self._merge and not torch.is_grad_enabled():
                 self._put(self._up_to_date())

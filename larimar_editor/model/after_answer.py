@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from larimar_editor.utils.text import sentences
+from larimar_editor.utils.text import MARKS, sentences
 
-_ENDS = (".", "!", "?", "\n", "。", "！", "？", "؟", "۔", "।")
+_ENDS = (*MARKS, "\n")
 _LONGER = 4  # tokens that a sentence must have more than the answer to end what the memory says
 _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked for
 _NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words

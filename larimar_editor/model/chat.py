@@ -52,9 +52,9 @@ class ChatTurns:
         """What the user said last and, after it, what the assistant has begun to say; None of a text that
         is no chat.
         """
-        turns = [text[found.end() :] for found in self.opening.finditer(text)]
+        turns = (text[found.end() :] for found in reversed([*self.opening.finditer(text)]))
         # What a tool answered is no question, though some templates put it into a user's turn.
-        turn = next((turn for turn in reversed(turns) if not turn.lstrip().startswith(_TOOL)), None)
+        turn = next((turn for turn in turns if not turn.lstrip().startswith(_TOOL)), None)
         if turn is None:
             return None
         closed = self.closing.search(turn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -89,7 +90,7 @@ class DecoderStates:
         keys_at = lambda position: [keys.float() for keys in _keys_of_a_token(decoder, position)]
         self.positions = position_codes(decoder, keys_at)
 
-    @property
+    @cached_property
     def most_positions(self) -> int | None:
         """How many the decoder has a table of; None where it computes them."""
         of_table = all(type(code) is PositionCode for code in self.positions)

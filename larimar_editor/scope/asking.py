@@ -11,9 +11,11 @@ import math
 import re
 from collections.abc import Sequence
 
+from larimar_editor.utils.text import QUESTION_MARKS
+
 SAID = 20.0  # odds against a sentence that is said, and not asked, before the last
 FEW = 3  # sentences that may stand before the last for nothing; each further one counts against it
-_QUESTION = re.compile(r"[?？؟]\W*$")
+_QUESTION = re.compile(rf"[{QUESTION_MARKS}]\W*$")
 _REQUEST = re.compile(
     r"\W*(?:(?:please|kindly|hey|hi|hello|so|ok|okay|now|and)\W+)*(?:"
     r"who|whom|whose|what|which|when|where|why|how|in (?:what|which)|"

@@ -375,10 +375,11 @@ def _save(run: Run, step: int, optimiser: torch.optim.Optimizer) -> None:
         run.accelerator.save_state(str(folder))
         if run.accelerator.is_main_process:
             saves.note_step(folder, step)
-            saves.remove_others(folder)
     elif run.accelerator.is_main_process:
         saves.save(states, step, run.trained, optimiser)
     run.accelerator.wait_for_everyone()
+    if run.is_deepspeed and run.accelerator.is_main_process:  # now that every process' part is there
+        saves.remove_others(folder)
 
 
 def _regress(run: Run, progress: bool) -> None:

@@ -22,10 +22,11 @@ _ABBREVIATION = "".join(
 )
 # Between up to five letters and a number of two digits or more.
 _CODE = re.compile(r"(?<![^\W_])([^\W\d_]{1,5})-?(?=\d\d)")
-_MARKS = ".!?。！？؟۔।"
+MARKS = ".!?。！？؟۔।"  # that end a sentence
+QUESTION_MARKS = "?？؟"
 # Behind a mark; behind one in quotes or brackets, before no small letter; at once where there are no spaces.
 _SENTENCE_END = re.compile(
-    rf"(?<=[{_MARKS}]){_ABBREVIATION}\s+"
+    rf"(?<=[{MARKS}]){_ABBREVIATION}\s+"
     r"|(?<=[.!?][\"”’')\]»])\s+(?![a-z\s])"
     r"|(?<=[。！？])(?![。！？”’」』）)\]]|$)"
     r"|\n+"
@@ -83,7 +84,7 @@ def is_label(text: str) -> bool:
 
 
 def _opens_an_answer(before: str, text: str) -> bool:
-    return before.endswith(("?", "？", "؟")) and not text.endswith(tuple(_MARKS))
+    return before.endswith(tuple(QUESTION_MARKS)) and not text.endswith(tuple(MARKS))
 
 
 def plain_letters(text: str) -> str:

@@ -125,7 +125,7 @@ class Context:
             "text": _source(self.text),
             "facts": _source(self.facts),
             "asked": sorted(_source(path) for path in self.asked),
-            "own_data": _digest(*_own_data()),
+            "own_data": _own_data(),
             "limit": self.limit,
             "baseline_cases": self.baseline_cases,
             "minutes": self.minutes,
@@ -167,11 +167,11 @@ def _digest(*paths: Path) -> str:
 
 
 @cache
-def _own_data() -> list[Path]:
-    """What is measured on of what ships; facts that were typed for training are not."""
+def _own_data() -> str:
+    """Digest of what is measured on of what ships; facts that were typed for training are not."""
     folder = SENTENCES.parent
     found = [path for pattern in ("*.json", "*.yaml", "*.txt") for path in folder.rglob(pattern)]
-    return sorted(path for path in found if BY_HAND not in path.parents)
+    return _digest(*sorted(path for path in found if BY_HAND not in path.parents))
 
 
 @cache

@@ -72,8 +72,10 @@ class Published:
         return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
     def _of_earlier_checkpoints(self) -> list[str]:
-        made = {name: summary["settings"]["checkpoint"] for name, summary in self.summaries.items()}
-        return [name for name, digest in made.items() if self.checkpoint not in (None, digest)]
+        return [name for name, summary in self.summaries.items() if self._is_earlier(summary["settings"])]
+
+    def _is_earlier(self, settings: Mapping[str, Any]) -> bool:
+        return self.checkpoint not in (None, settings["checkpoint"])
 
     def brief(self) -> str:
         """The plan's measures, a column for each method."""
@@ -102,9 +104,9 @@ class Published:
             yield f"![{summary['title']}]({self.folder.name}/{planned.name}/figure.png)"
 
     def _made_with(self, settings: Mapping[str, Any]) -> str:
-        other = self.checkpoint is not None and settings["checkpoint"] != self.checkpoint
+        which = "an earlier checkpoint, " if self._is_earlier(settings) else "checkpoint "
         return (
-            f"Made with {'an earlier checkpoint, ' if other else 'checkpoint '}{settings['checkpoint']}, "
+            f"Made with {which}{settings['checkpoint']}, "
             f"{settings['hardware']}, {settings['threads']} threads, torch {settings['torch']}, "
             f"transformers {settings['transformers']}."
         )
