@@ -33,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(fit.fit)
+app.command()(fit.refit)
 app.command()(train.train)
 app.command(name="train-detector")(train_detector.train_detector)
 app.command()(calibrate.calibrate)

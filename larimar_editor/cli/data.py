@@ -230,6 +230,12 @@ def answers(
         Optional[int],
         typer.Option(help="How many, the first, are continued by the decoder; all when not given.", min=0),
     ] = None,
+    made_up: Annotated[
+        float, typer.Option(help="Share of the answers that stand on no list.", min=0, max=1)
+    ] = 0.45,
+    own: Annotated[
+        float, typer.Option(help="Share of the facts that keep their own answer.", min=0, max=1)
+    ] = 0.35,
     out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("answers.jsonl"),
     model: DecoderOption = DECODER,
     tokens: Annotated[int, typer.Option(help="Of what the decoder says after an answer.", min=1)] = 18,
@@ -240,7 +246,7 @@ def answers(
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Make facts that a decoder is trained on: prompts and their rewordings, answers of one to some thirty
-    tokens drawn at random, and what the decoder itself says after each (ten a second on two cores).
+    tokens, most of them drawn at random, and what the decoder itself says after each (ten a second on two cores).
     """
     from itertools import chain, islice
 
@@ -251,7 +257,7 @@ def answers(
     decoder, tokenizer = load_decoder(model, dtype, device)
     out.parent.mkdir(parents=True, exist_ok=True)
     with asked.open(encoding="utf-8") as lines, out.open("w", encoding="utf-8") as file:
-        facts = islice(answered_facts(map(json.loads, lines), Answers(), seed), count)
+        facts = islice(answered_facts(map(json.loads, lines), Answers(), made_up, own, seed), count)
         first = islice(facts, count if continued is None else continued)
         made = corpus.continued_facts(
             decoder, tokenizer, first, batch_size=batch_size, tokens=tokens, top_p=top_p, seed=seed

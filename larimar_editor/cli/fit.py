@@ -20,6 +20,15 @@ from larimar_editor.cli.options import (
 )
 from larimar_editor.model.settings import FIT_KEY_GAIN, FIT_VALUE_GAIN
 
+FactsOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        help="JSON lines of `larimar-editor data answers`, of which as many are used as sentences: codes that "
+        "have seen rare names keep them apart."
+    ),
+]
+SentencesOption = Annotated[int, typer.Option(help="Sentences to use.", min=1)]
+
 
 def fit(
     text: TextOption = None,
@@ -27,7 +36,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="Checkpoint folder to write; its weights are float16.")] = Path(
         "checkpoints/larimar"
     ),
-    sentences: Annotated[int, typer.Option(help="Sentences to use.", min=1)] = 6000,
+    sentences: SentencesOption = 6000,
     slots: Annotated[
         int, typer.Option(help="P: memory slots, the last tokens of a fact that are kept.", min=1)
     ] = 4,
@@ -44,20 +53,20 @@ def fit(
         Optional[float], typer.Option(help="Threshold of the external scope detector; see `calibrate`.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Choice of sentences and the randomised PCA.")] = 0,
+    facts: FactsOption = None,
 ) -> None:
     """Make a Larimar checkpoint for a decoder in closed form: no gradient, about a minute for a small
     decoder.
     """
     import torch
 
-    from larimar_editor.data.texts import SENTENCES, read_sentences
     from larimar_editor.model.checkpoint import checkpoint_folder, external_detector_of
     from larimar_editor.model.closed_form import fit as closed_form
     from larimar_editor.model.loading import load_decoder
 
     start = time.perf_counter()
     decoder, tokenizer = load_decoder(model, dtype, device)
-    chosen = read_sentences(text or SENTENCES, limit=sentences, seed=seed)
+    chosen = _texts(text, facts, sentences, seed)
     weights: dict[str, torch.Tensor] = {}
     settings: dict[str, Any] = {}
     if detector != "none":
@@ -79,9 +88,58 @@ def fit(
     )
     larimar.detectors.weights = weights
     larimar.save_pretrained(out, dtype=torch.float16)
+    _report(larimar, out, len(chosen), start)
+
+
+def refit(
+    checkpoint: Annotated[str, typer.Argument(help="A trained checkpoint: a folder, or a name that ships.")],
+    text: TextOption = None,
+    facts: FactsOption = None,
+    out: Annotated[Path, typer.Option(help="Checkpoint folder to write; its weights are float16.")] = Path(
+        "checkpoints/refitted"
+    ),
+    sentences: SentencesOption = 6000,
+    dtype: DtypeOption = "auto",
+    device: DeviceOption = "cpu",
+    seed: Annotated[int, typer.Option(help="Choice of sentences and the randomised PCA.")] = 0,
+) -> None:
+    """Make the encoder of a trained checkpoint anew, and move its trained W_M onto the new codes; to be
+    trained on from there (`start: trained`).
+    """
+    import torch
+
+    from larimar_editor.model.closed_form import refit as made_anew
+    from larimar_editor.model.loading import load_larimar
+
+    start = time.perf_counter()
+    larimar, _ = load_larimar(checkpoint, dtype, {}, device)
+    chosen = _texts(text, facts, sentences, seed)
+    made_anew(larimar, chosen, seed=seed)
+    larimar.save_pretrained(out, dtype=torch.float16)
+    _report(larimar, out, len(chosen), start)
+
+
+def _texts(text: Path | None, facts: Path | None, count: int, seed: int) -> list[str]:
+    """Sentences, and as many facts with their answers, half of which open a line."""
+    from itertools import islice
+
+    from larimar_editor.data.texts import SENTENCES, read_sentences
+    from larimar_editor.utils.text import prompt_and_target
+
+    chosen = read_sentences(text or SENTENCES, limit=count, seed=seed)
+    if facts is None:
+        return chosen
+    with facts.open(encoding="utf-8") as lines:
+        for number, fact in enumerate(islice(map(json.loads, lines), count)):
+            prompt, answer = fact["prompt"], fact["target_new"]
+            chosen.append(f"{prompt}\n{answer}" if number % 2 else prompt_and_target(prompt, answer))
+    return chosen
+
+
+def _report(larimar, out: Path, texts: int, start: float) -> None:
     report = {
         "checkpoint": str(out),
-        "sentences": len(chosen),
+        "sentences": texts,
         "latent_size": larimar.config.latent_size,
         "explained_variance": larimar.config.explained_variance,
         "seconds": round(time.perf_counter() - start, 1),

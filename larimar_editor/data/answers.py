@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from larimar_editor.data.questions.facts import QuestionNames
+from larimar_editor.data.made_up import MadeUpAnswers
+from larimar_editor.data.questions.facts import QuestionNames, fitting_target
 from larimar_editor.data.questions.kinds import ANY_TARGET, falls_in
+from larimar_editor.data.texts import SENTENCES, TRIVIA, read_sentences
 
 ANSWERS = Path(__file__).parent / "answers"
 _HELD_OUT = 8  # one answer in so many
+_NO_MARK = 0.15  # of questions
 # Words of an answer, at most, and how often one of so many is drawn.
 _LENGTHS = {1: 0.34, 3: 0.28, 7: 0.18, 13: 0.12, 99: 0.08}
 
@@ -52,18 +55,42 @@ def read_answers(folder: Path = ANSWERS) -> list[str]:
     return lines + QuestionNames.read().targets[ANY_TARGET]
 
 
-def answered_facts(asked: Iterable[Mapping], answers: Answers, seed: int = 0) -> Iterator[dict]:
+def made_up_answers() -> MadeUpAnswers:
+    """Out of the texts that ship, and the letters of the names."""
+    names = [name for of_kind in QuestionNames.read().subjects.values() for name in of_kind]
+    return MadeUpAnswers([*read_sentences(SENTENCES), *read_sentences(TRIVIA)], names)
+
+
+def answered_facts(
+    asked: Iterable[Mapping], answers: Answers, made_up: float = 0.0, own: float = 0.0, seed: int = 0
+) -> Iterator[dict]:
     """Facts for a decoder out of those for the scope detector (`larimar-editor data questions`): what asks
-    the same, what asks about something else, and an answer that nobody can guess.
+    the same, what asks about something else, and an answer that nobody can guess, or the fact's own.
+
+    Args:
+        asked: the facts.
+        answers: to draw from.
+        made_up: share of the answers that stand on no list.
+        own: share of the facts that keep their own answer, where it answers their question. It teaches to
+            say "Danube" where "the Danube" lay nearer.
+        seed: of what is drawn.
     """
     rng = random.Random(seed)
+    unlisted = made_up_answers() if made_up else answers
     for fact in asked:
         rewordings: Sequence[str] = [*fact["rephrase_prompt"], *fact.get("alias_prompt", ())]
         if rewordings:
+            answer = (unlisted if rng.random() < made_up else answers).draw(rng)
+            kept = fitting_target(fact) if rng.random() < own else None
             yield {
                 "subject": fact["subject"],
                 "prompt": fact["prompt"],
-                "target_new": answers.draw(rng),
-                "rephrase_prompt": list(dict.fromkeys(rewordings)),
+                "target_new": (kept or answer).strip(),
+                "rephrase_prompt": [_as_typed(text, rng) for text in dict.fromkeys(rewordings)],
                 "locality_prompt": [*fact.get("locality_prompt", ()), *fact.get("other_prompt", ())],
             }
+
+
+def _as_typed(question: str, rng: random.Random) -> str:
+    """Now and then without its question mark."""
+    return question.rstrip("? ") if question.endswith("?") and rng.random() < _NO_MARK else question

@@ -258,6 +258,10 @@ def test_fit_makes_a_checkpoint_from_the_command_line(tmp_path):
     report = run("fit", *options)
     assert report["latent_size"] == 32 and report["sentences"] == 60 and 0 < report["explained_variance"] < 1
     assert {path.name for path in (tmp_path / "made").iterdir()} == {"config.json", "model.safetensors"}
+    facts = tmp_path / "facts.jsonl"
+    facts.write_text(json.dumps({"prompt": "Ada plays the", "target_new": "oboe"}) + "\n")
+    anew = run("refit", "smollm2-135m", "--sentences", "200", "--facts", facts, "--out", tmp_path / "anew")
+    assert anew["sentences"] == 201 and anew["latent_size"] == 3072
     for command in (["fit"], ["data", "sample"]):
         done = CliRunner().invoke(app, [*command, "--dtype", "int3"])
         assert done.exit_code == 2 and "--dtype" in done.output

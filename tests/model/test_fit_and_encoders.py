@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from conftest import SENTENCES, tiny_llama
+from conftest import SENTENCES, make_tiny, tiny_llama
 from sklearn.decomposition import PCA
 
 from larimar_editor.data.texts import read_sentences
-from larimar_editor.model.closed_form import fit, principal_components
+from larimar_editor.model.closed_form import fit, principal_components, refit
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import KeyValueProjection, TransformerEncoder
 from larimar_editor.model.larimar import LarimarForCausalLM
@@ -16,7 +16,7 @@ def test_principal_components_agree_with_scikit_learn():
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(400, 3, generator=generator) @ torch.randn(3, 24, generator=generator) * 3
     rows = rows + 0.05 * torch.randn(400, 24, generator=generator) + 7
-    mean, scale, basis, kept = principal_components(rows.clone(), groups=4, count=3)
+    mean, scale, basis, kept = principal_components(rows.clone(), weights=[1.0] * 4, count=3)
     scaled = (rows - rows.mean(0)) / scale
     torch.testing.assert_close(mean, rows.mean(0), atol=1e-4, rtol=1e-4)
     assert all(len(set(group.tolist())) == 1 for group in scale.view(4, 6)), (
@@ -27,6 +27,45 @@ def test_principal_components_agree_with_scikit_learn():
     overlap = torch.linalg.svdvals(torch.tensor(reference.components_) @ basis)
     torch.testing.assert_close(overlap, torch.ones(3, dtype=overlap.dtype), atol=1e-3, rtol=0)
     assert kept == pytest.approx(reference.explained_variance_ratio_.sum(), abs=1e-3)
+
+
+def test_what_counts_for_more_is_kept_better():
+    rows = torch.randn(600, 24, generator=torch.Generator().manual_seed(0))
+    unexplained = []
+    for weights in ([1.0] * 4, [3.0, 1.0, 1.0, 1.0]):
+        mean, scale, basis, _ = principal_components(rows.clone(), weights, count=8)
+        kept = ((rows - mean) / scale) @ basis @ basis.T * scale + mean
+        unexplained.append((rows - kept).view(600, 4, 6).square().mean((0, 2)))
+    assert unexplained[1][0] < 0.2 * unexplained[0][0] and unexplained[1][1] > unexplained[0][1]
+
+
+def test_an_encoder_made_anew_keeps_what_was_trained(tokenizer):
+    decoder = tiny_llama(len(tokenizer))
+    settings = {"name": "t", "memory_slots": 2, "progress": False, "tied_projection": False}
+    model = fit(decoder, tokenizer, SENTENCES, code_size=64, first_layer=1.0, **settings)  # nothing is lost
+    generator = torch.Generator().manual_seed(1)
+    basis = model.projection.basis.data
+    basis += 0.1 * torch.randn(basis.shape, generator=generator)
+    text = SENTENCES[:3]
+    codes, said = model.latent_encoder.encode(text), model.projection(model.latent_encoder.encode(text))
+    refit(model, SENTENCES[::-1], progress=False)
+    anew = model.latent_encoder.encode(text)
+    assert not torch.allclose(anew, codes, atol=0.1), "the codes are others"
+    torch.testing.assert_close(model.projection(anew), said, atol=2e-2, rtol=2e-2)
+    assert model.config.latent_norm == pytest.approx(
+        float(model.latent_encoder.encode(SENTENCES[::-1][:64]).norm(dim=1).mean()), rel=1e-4
+    )
+
+
+def test_an_encoder_that_something_hangs_on_is_not_made_anew(tiny):
+    with pytest.raises(ValueError, match="trained checkpoint"):
+        refit(tiny, SENTENCES, progress=False)
+    untied = make_tiny(tiny.tokenizer, tied_projection=False)
+    untied.write([{"prompt": "The capital of Portugal is", "target_new": "Oslo"}])
+    before = untied.analysis.basis.clone()
+    with pytest.raises(ValueError, match="forget them first"):
+        refit(untied, SENTENCES, progress=False)
+    assert torch.equal(untied.analysis.basis, before)
 
 
 def test_the_projection_undoes_the_codes_on_its_span():

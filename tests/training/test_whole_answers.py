@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 from larimar_editor.cli import app
-from larimar_editor.data.answers import Answers, answered_facts, read_answers
+from larimar_editor.data.answers import Answers, answered_facts, made_up_answers, read_answers
+from larimar_editor.data.made_up import MadeUpAnswers
 from larimar_editor.model.reading import Reading
 from larimar_editor.training.chats import answered, drawn_chat
 from larimar_editor.training.objective import LarimarObjective
@@ -53,6 +54,40 @@ def test_a_fact_for_the_decoder_has_all_that_asks_it():
     assert fact["target_new"] == "x" and fact["prompt"] == "Ada plays the"
     assert fact["rephrase_prompt"] == ["What does Ada play?", "Miss Byron plays the"]
     assert fact["locality_prompt"] == ["Bob plays the", "Ada was born in"]
+
+
+def test_made_up_answers_do_not_run_out_and_are_one_sentence_each():
+    answers, rng = made_up_answers(), random.Random(0)
+    drawn = [answers.draw(rng) for _ in range(2000)]
+    assert len(set(drawn)) > 1700
+    assert all(text == text.strip() and "\n" not in text and ". " not in text for text in drawn)
+    assert any(text.isdigit() for text in drawn) and max(len(text.split()) for text in drawn) > 8
+    listed = set(read_answers())
+    assert sum(text in listed for text in drawn) < 100
+    with pytest.raises(ValueError, match="some text and some names"):
+        MadeUpAnswers(["one line"], [])
+
+
+def test_made_up_names_have_the_letters_of_the_given_ones():
+    answers, rng = MadeUpAnswers(["xx"], ["banana"]), random.Random(0)
+    words = [word for _ in range(300) for word in answers.draw(rng).split() if word.lower().startswith("ban")]
+    assert words and all(set(word.lower()) <= set("ban") for word in words)
+
+
+def test_a_share_of_the_facts_keep_the_answer_that_fits_their_question():
+    asked = {
+        "subject": "Ada",
+        "prompt": "Ada plays the",
+        "target_new": "oboe",
+        "rephrase_prompt": ["What does Ada play?"],
+    }
+    facts = list(answered_facts([asked] * 300, Answers(["x"]), made_up=0.5, own=0.5))
+    kept = [fact["target_new"] == "oboe" for fact in facts]
+    assert 100 < sum(kept) < 200 and any(fact["target_new"] == "x" for fact in facts)
+    marks = [fact["rephrase_prompt"][0].endswith("?") for fact in facts]
+    assert 0 < marks.count(False) < 100  # people leave question marks out
+    misfit = [asked | {"target_fits": False}] * 50
+    assert all(fact["target_new"] == "x" for fact in answered_facts(misfit, Answers(["x"]), own=1.0))
 
 
 def test_a_chat_row_predicts_the_answer_and_the_end_of_the_turn(tokenizer):

@@ -23,6 +23,7 @@ TOKENS = 100  # EasyEdit's
 START = 40  # tokens in which repetitions are counted
 _OPTIONS = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS}
 _BATCH = 16
+_AFTER = "base model after prompt and answer"
 
 
 def _conditions(context: Context) -> list[Condition]:
@@ -30,7 +31,8 @@ def _conditions(context: Context) -> list[Condition]:
     few = edits[: context.baseline_cases]
     result = [
         Condition("base model", cases_of(edits), lambda cases: _base(context, cases), _BATCH),
-        Condition("Larimar", cases_of(edits), lambda cases: _larimar(context, cases), _BATCH),
+        Condition(_AFTER, cases_of(edits), lambda cases: _after(context, cases), _BATCH),
+        Condition("Larimar", cases_of(edits), lambda cases: _larimar(context, cases), _BATCH, beside=_AFTER),
     ]
     return result + [
         Condition(method, cases_of(few), _of_method(context, method), 0, {"method": method}, "Larimar")
@@ -41,6 +43,20 @@ def _conditions(context: Context) -> list[Condition]:
 def _base(context: Context, edits: Sequence[Edit]) -> list[dict]:
     model = context.larimar()
     return _records(model, edits, answers(model, [edit.prompt for edit in edits], **_OPTIONS))
+
+
+def _after(context: Context, edits: Sequence[Edit]) -> list[dict]:
+    """What an editor is at best that lets the base model go on once the answer is said."""
+    model = context.larimar()
+    given = [f"{edit.prompt} {edit.target_new}" for edit in edits]
+    said = answers(model, given, **_OPTIONS)
+    texts = [f" {edit.target_new}{text}" for edit, text in zip(edits, said, strict=True)]
+    return _records(model, edits, [_first(model, text, TOKENS) for text in texts])
+
+
+def _first(model: LarimarForCausalLM, text: str, count: int) -> str:
+    ids = model.tokenizer(text, add_special_tokens=False).input_ids
+    return str(model.tokenizer.decode(ids[:count]))
 
 
 def _larimar(context: Context, edits: Sequence[Edit]) -> list[dict]:

@@ -134,23 +134,36 @@ def _asked(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
     nothing is written.
     """
     reworded: dict[int, list[float]] = {}
+    chosen: dict[int, list[float]] = {}
     pairs = [(edit, prompt) for edit in edits for prompt in edit.rephrase_prompts]
 
     def ask() -> None:
         for start in range(0, len(pairs), _BATCH):
             part = pairs[start : start + _BATCH]
             scores = target_scores(model, [(prompt, edit.target_new) for edit, prompt in part])
-            for (edit, _), score in zip(part, scores):
+            facts = _decided_for(model, [prompt for _, prompt in part])
+            for (edit, _), score, fact in zip(part, scores, facts, strict=True):
                 reworded.setdefault(edit.case_id, []).append(float(score.accuracy == 1))
+                chosen.setdefault(edit.case_id, []).append(float(fact == edit.prompt))
 
     records = score_many_edits(model, edits, progress=False, asked=ask)
     return [
         {
             "written": float(record["rewrite"] == 1),
             "reworded": fmean(reworded[record["case_id"]]),
+            "chosen": fmean(chosen[record["case_id"]]),
             "other_question": record["locality"],
         }
         for record in records
+    ]
+
+
+def _decided_for(model: LarimarForCausalLM, prompts: Sequence[str]) -> list[str | None]:
+    """The written prompt that each is taken for; None out of scope."""
+    decision = model.scope_of(prompts)
+    return [
+        model.edited_state.store.fact(row).prompt if inside else None
+        for row, inside in zip(decision.nearest.tolist(), decision.in_scope.tolist(), strict=True)
     ]
 
 
@@ -172,6 +185,7 @@ EVALUATION = Evaluation(
     (
         Column("written", "Right, as written", itemgetter("written")),
         Column("reworded", "Right, reworded", itemgetter("reworded")),
+        Column("chosen", "Taken for the right fact, reworded", lambda record: record.get("chosen")),
         Column("other_question", "Other question, as before", itemgetter("other_question")),
     ),
     _plot,
