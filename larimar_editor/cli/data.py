@@ -246,7 +246,8 @@ def answers(
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Make facts that a decoder is trained on: prompts and their rewordings, answers of one to some thirty
-    tokens, most of them drawn at random, and what the decoder itself says after each (ten a second on two cores).
+    tokens, most of them drawn at random, and what the decoder itself says after each (ten a second on two
+    cores).
     """
     from itertools import chain, islice
 

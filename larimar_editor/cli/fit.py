@@ -23,8 +23,8 @@ from larimar_editor.model.settings import FIT_KEY_GAIN, FIT_VALUE_GAIN
 FactsOption = Annotated[
     Optional[Path],
     typer.Option(
-        help="JSON lines of `larimar-editor data answers`, of which as many are used as sentences: codes that "
-        "have seen rare names keep them apart."
+        help="JSON lines of `larimar-editor data answers`, of which as many are used as sentences: codes "
+        "that have seen rare names keep them apart."
     ),
 ]
 SentencesOption = Annotated[int, typer.Option(help="Sentences to use.", min=1)]

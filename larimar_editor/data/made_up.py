@@ -1,5 +1,5 @@
-"""Answers that stand on no list: pieces of running text, names put together from the letters of others, codes,
-dates and amounts. A decoder that is to say any answer has to see more of them than can be written down.
+"""Answers that stand on no list: pieces of running text, names put together from the letters of others,
+codes, dates and amounts. A decoder that is to say any answer has to see more than can be written down.
 """
 
 from __future__ import annotations
