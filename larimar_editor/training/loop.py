@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import os
@@ -31,6 +32,9 @@ from larimar_editor.training.run_log import Metrics, plot_training
 from larimar_editor.training.settings import Optimisation, TrainingSettings
 from larimar_editor.training.sources import Stream, open_sources
 from larimar_editor.training.starts import regress, start
+
+# Settings that a run may go on with though it was begun with others: how long, how fast, how often looked at.
+_MAY_CHANGE = {"optimisation", "evaluate_every", "save_every", "cache_latents"}
 
 
 @dataclass
@@ -228,6 +232,25 @@ def learning_rate_factor(step: int, optimisation: Optimisation) -> float:
     ]
 
 
+def _note_settings(settings: TrainingSettings, out: Path, begun: bool) -> None:
+    """Keep what a run is made of beside it; one that was begun goes on with the same.
+
+    Raises:
+        ValueError: the run was begun with other data, another start or another objective.
+    """
+    path = out / "settings.json"
+    values = json.loads(json.dumps(dataclasses.asdict(settings), default=str))
+    if begun and path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        changed = [key for key in values if key not in _MAY_CHANGE and before.get(key) != values[key]]
+        if changed:
+            raise ValueError(
+                f"the run in {out} was begun with other settings ({', '.join(changed)}): choose another --out"
+            )
+    out.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
 def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
     """Train to the last step, from the last save on if there is one, and write the checkpoint.
 
@@ -242,6 +265,8 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
     settings, accelerator, objective = run.settings, run.accelerator, run.objective
     optimisation, main = settings.optimisation, accelerator.is_main_process
     newest = saves.last(run.out / "states")
+    if main:
+        _note_settings(settings, run.out, begun=newest is not None)
     if newest is None and settings.start == "regression":
         _regress(run, progress and main)
     plain = optimiser_of(run)

@@ -367,6 +367,18 @@ def test_a_killed_run_goes_on_with_the_same_losses(run_folder):
         assert (killed / name).exists()
 
 
+def test_a_run_goes_on_longer_but_not_with_other_data(run_folder, tokenizer):
+    loop.train(prepared(run_folder, tokenizer, small(run_folder)), until=2, progress=False)
+    with pytest.raises(ValueError, match=r"begun with other settings \(seed\): choose another --out"):
+        loop.train(prepared(run_folder, tokenizer, small(run_folder, seed=7)), until=3, progress=False)
+    with pytest.raises(ValueError, match=r"\(rows\)"):
+        other = small(run_folder, **{"rows.max_length": 63})
+        loop.train(prepared(run_folder, tokenizer, other), until=3, progress=False)
+    longer = small(run_folder, **{"optimisation.steps": 20})
+    loop.train(prepared(run_folder, tokenizer, longer), until=3, progress=False)
+    assert saves.step_of(saves.last(run_folder / "out" / "states")) == 3
+
+
 def small(run_folder, **changes):
     return TrainingSettings.from_yaml(run_folder / "run.yaml", changes)
 
