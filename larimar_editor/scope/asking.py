@@ -14,14 +14,23 @@ from collections.abc import Sequence
 from larimar_editor.utils.text import QUESTION_MARKS
 
 SAID = 20.0  # odds against a sentence that is said, and not asked, before the last
+BEFORE = 2  # sentences that a last one which names nothing is read with
 FEW = 3  # sentences that may stand before the last for nothing; each further one counts against it
+_NAME = re.compile(
+    r"\W*(?!I\b)[^\W_a-z]"
+)  # how a word begins that may be one: in a capital, or with a number
 _QUESTION = re.compile(rf"[{QUESTION_MARKS}]\W*$")
 _REQUEST = re.compile(
     r"\W*(?:(?:please|kindly|hey|hi|hello|so|ok|okay|now|and)\W+)*(?:"
     r"who|whom|whose|what|which|when|where|why|how|in (?:what|which)|"
     r"is|are|was|were|do|does|did|can|could|would|will|may|might|"
     r"tell|name|give|say|state|list|find|remind|complete|finish|continue|fill|guess|identify|describe|"
-    r"explain|show|recall|write|look up|search|check|answer|question|q|let me know|"
+    r"explain|show|recall|write|look up|search|check|answer|question|q|let me know"
+    r")\b",
+    re.IGNORECASE,
+)
+_OWN = re.compile(  # a request where no question follows: "I need the wifi password."
+    r"\W*(?:(?:please|kindly|hey|hi|hello|so|ok|okay|now|and)\W+)*(?:"
     r"i(?:['’]d| would| want| need| wonder| forgot| forget|['’]m| am| have| was)|we (?:want|need|would)"
     r")\b",
     re.IGNORECASE,
@@ -31,17 +40,35 @@ _REQUEST = re.compile(
 def odds_against(sentences: Sequence[str]) -> list[float]:
     """Log-odds, 0 or more, that stand against each sentence of a query being what the query asks.
 
-    None stand against a question, a request or a query of one sentence; log 20 against another sentence
-    before the last; and the log of how many more than three there are before it against the last. Both
+    None stand against a question, a request or a query of one sentence; what somebody says of himself ("I
+    am", "I need") is a request where no question comes after it. Log 20 stands against another sentence
+    before the last, and the log of how many more than three there are before it against the last. Both
     numbers were chosen on WikiText-2's validation text.
 
     Args:
         sentences: of one query, in their order.
     """
     last = len(sentences) - 1
+    followed = any(_QUESTION.search(sentence) for sentence in sentences[-1:])
     return [
         0.0
-        if _QUESTION.search(sentence) or _REQUEST.match(sentence)
+        if _QUESTION.search(sentence)
+        or _REQUEST.match(sentence)
+        or (_OWN.match(sentence) and not (followed and place < last))
         else math.log(SAID if place < last else max(1, last - FEW + 1))
         for place, sentence in enumerate(sentences)
     ]
+
+
+def with_context(sentences: Sequence[str]) -> str | None:
+    """The last sentence of a query with those before it, where it does not say what it is about: "My editor
+    must know what Bracken's source files end in. In the settings I should enter". None where it names
+    something, which then counts alone, and where nothing stands before it.
+
+    Args:
+        sentences: of one query, in their order.
+    """
+    *before, last = sentences
+    if not before or any(_NAME.match(word) for word in last.split()[1:]):
+        return None
+    return " ".join([*before[-BEFORE:], last])

@@ -1,8 +1,9 @@
 """Is this query about a written fact, and about which? (paper, section "Scope Detector")
 
-A query is split into sentences, and its best sentence decides. The first stage finds the written prompts that
-are nearest to each sentence; the second, where there is one, looks at the few nearest facts together with the
-sentence and says how likely it is that both ask the same.
+A query is split into sentences, and its best sentence decides; a last one that names nothing is read with
+those before it. The first stage finds the written prompts that are nearest to each sentence; the second,
+where there is one, looks at the few nearest facts together with the sentence and says how likely it is that
+both ask the same.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from larimar_editor.scope.asking import odds_against
+from larimar_editor.scope.asking import odds_against, with_context
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.look import CloserLook, as_written
@@ -121,6 +122,13 @@ class SecondStage:
         self._look(result, against, [pair for pairs in unsure for pair in pairs])
         return result
 
+    def probability(self, written: Written, query: str) -> Tensor:
+        """``()``, that both ask the same; 0 where their letters tell them apart."""
+        result = torch.zeros(1, 1)
+        if not asks_something_else(written.prompt, query, written.target):
+            self._look(result, torch.zeros(1), [((0, 0), written, query)])
+        return result[0, 0]
+
     def _look(self, result: Tensor, against: Tensor, pairs: Sequence[_Pair]) -> None:
         if not pairs:
             return
@@ -183,8 +191,58 @@ def decide(
         second: scores what was found; None keeps the first stage's scores (1-NN).
     """
     parts = [sentences(query) for query in queries]
-    against = [odds for group in parts for odds in odds_against(group)]
-    return decide_among(detector, parts, lookup, threshold, second, against)
+    odds = [odds_against(group) for group in parts]
+    decision = decide_among(
+        detector, parts, lookup, threshold, second, [each for group in odds for each in group]
+    )
+    contexts = {
+        place: context
+        for place, group in enumerate(parts)
+        # At the end of running text it is one of many sentences that may look like a question.
+        if odds[place][-1] == 0 and (context := with_context(group))
+    }
+    if second is None or not contexts:
+        return decision
+    read = decide_among(detector, [[each] for each in contexts.values()], lookup, threshold, second)
+    for at, (place, context) in enumerate(contexts.items()):
+        _weigh(decision, place, parts[place][-1], read, at, context, threshold, second)
+    return decision
+
+
+def _weigh(
+    decision: ScopeDecision,
+    place: int,
+    last: str,
+    read: ScopeDecision,
+    at: int,
+    context: str,
+    threshold: float,
+    second: SecondStage,
+) -> None:
+    """Put into ``decision`` what is said of a query once its last sentence is read in context: the fact that
+    is found then, where it is the likelier one. What the last sentence by itself was taken for counts for as
+    much as the mean of both log-odds, where it is less likely in context.
+    """
+    row, alone = int(decision.nearest[place]), decision.sentence[place] == last
+    if row >= 0 and alone:
+        written = second.written(row)
+        if written.prompt == last:
+            return
+        same = row == int(read.nearest[at])
+        score = decision.score[place]
+        within = read.score[at] if same else second.probability(written, context)
+        if within < score:
+            decision.score[place] = ((score.logit() + within.logit()) / 2).sigmoid()
+            decision.in_scope[place] = decision.score[place] >= threshold
+    if read.score[at] > decision.score[place]:
+        decision.sentence[place] = context
+        for mine, others in (
+            (decision.score, read.score),
+            (decision.in_scope, read.in_scope),
+            (decision.embedding, read.embedding),
+            (decision.nearest, read.nearest),
+        ):
+            mine[place] = others[at]
 
 
 def decide_among(

@@ -6,7 +6,7 @@ import pytest
 import torch
 from told import Letters
 
-from larimar_editor.scope.asking import FEW, SAID, odds_against
+from larimar_editor.scope.asking import FEW, SAID, odds_against, with_context
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.nearest import exact
 from larimar_editor.utils.text import sentences
@@ -55,7 +55,7 @@ def test_the_odds_are_taken_from_what_the_second_stage_finds_and_from_nothing_el
         stage = SecondStage(Likely(probability), lambda row: Written(written[row]), 4, -1.0)
         return float(decide(Letters, [query], lookup, 0.5, stage).score)
 
-    said, asked = "Lena, born there, ran. Dogs like", "Where was Lena born? Dogs ran."
+    said, asked = "Lena, born there, ran. Dogs like Rex", "Where was Lena born? Dogs ran."
     assert score(asked) == pytest.approx(0.9) and score("Lena ran to") == pytest.approx(0.9)
     assert score("They sat. Lena, born there, ran.") == pytest.approx(0.9)  # the last of few
     before_the_last = decide(
@@ -69,3 +69,29 @@ def test_the_odds_are_taken_from_what_the_second_stage_finds_and_from_nothing_el
     assert float(before_the_last.score) == pytest.approx(9 / (9 + SAID), rel=1e-4)
     # A written prompt to the letter asks wherever it stands.
     assert score("Lena was born in\nDogs ran.", 0.0) == 1.0
+
+
+def test_what_somebody_says_of_himself_is_no_request_before_a_question():
+    own = "I am standing in front of the Eiffel Tower."
+    assert odds_against([own, "How tall is it?"]) == [math.log(SAID), 0]
+    assert odds_against(["I need the wifi password.", "Thanks."])[0] == 0
+    assert odds_against(["What is the wifi password?", "Can you tell me?"]) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "text, context",
+    [
+        ("Bracken is new to me. In the settings I should enter", True),
+        ("We met Lena. Where was she born?", True),
+        ("It rained. The capital of Peru is", False),
+        ("It rained. how far is peru from room 204", False),
+        ("Where was she born?", False),
+    ],
+)
+def test_a_last_sentence_that_names_nothing_is_read_with_those_before_it(text, context):
+    assert with_context(sentences(text)) == (text if context else None)
+
+
+def test_only_a_few_sentences_come_with_the_last():
+    page = ["One went.", "Two went.", "Three went.", "then they asked"]
+    assert with_context(page) == "Two went. Three went. then they asked"

@@ -100,13 +100,14 @@ def test_the_start_of_an_answer_stays_with_its_question(external):
 
 
 def test_the_best_sentence_of_a_query_decides(external):
-    alone = decided(external, ["Portugal has its capital in"], WRITTEN)
+    alone = decided(external, ["The state of Portugal has its capital in"], WRITTEN)
     query = (
-        "Vitamins are often sold in shops, research shows. The weather was bad. Portugal has its capital in"
+        "Vitamins are often sold in shops, research shows. The weather was bad. "
+        "The state of Portugal has its capital in"
     )
     among = decided(external, [query, "Water boils at a temperature of"], WRITTEN)
     assert among.in_scope.tolist() == [True, False]
-    assert among.sentence[0] == "Portugal has its capital in"
+    assert among.sentence[0] == "The state of Portugal has its capital in"
     assert among.nearest[0] == 0
     torch.testing.assert_close(among.score[0], alone.score[0], atol=1e-4, rtol=0)
     assert decided(external, ["The capital of Portugal is"], WRITTEN).score.tolist() == [1.0]

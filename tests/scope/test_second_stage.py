@@ -148,10 +148,34 @@ def test_whether_a_stage_reads_answers_is_in_its_weights():
 def test_the_second_stage_decides_among_the_nearest():
     written = ["alpha born in", "beta born in", "gamma born on", "zzzz qqqq"]
     look = Told(beta=0.9, gamma=0.2)
-    found = decided(["who bore it, and where? born in"], written, look, candidates=3)
+    found = decided(["who bore it, and where? born in 1"], written, look, candidates=3)
     assert found.nearest.tolist() == [1] and found.in_scope.tolist() == [True]
     assert found.score.item() == pytest.approx(0.9)
     assert list(map(len, look.asked)) == [1, 2], "all sentences of a query share its candidates"
+
+
+class InContext(Told):
+    """Knows what a query is about only where the query says so."""
+
+    def probabilities(self, pairs):
+        about = lambda written, query: 0.95 if "Bracken" in query else 0.1
+        game = lambda written, query: 0.01 if "." in query else 0.8
+        return torch.tensor([(about if "Bracken" in pair[0] else game)(*pair) for pair in pairs])
+
+
+@pytest.mark.parametrize(
+    "query, score, fact",
+    [
+        ("Bracken is new to me. there one should enter", 0.95, 0),
+        ("there one should enter", 0.8, 1),
+        ("It rained. there one should enter", 1 / (1 + (99 / 4) ** 0.5), 1),  # the mean of both log-odds
+        ("It rained. there one should enter 7", 0.8, 1),  # it names something, and counts alone
+    ],
+)
+def test_a_sentence_that_names_nothing_is_judged_in_its_context(query, score, fact):
+    found = decided([query], ["Bracken ends in", "here one enters there"], InContext(), candidates=4)
+    assert found.score.item() == pytest.approx(score, rel=1e-4)
+    assert found.in_scope.item() == (score > 0.5) and found.nearest.tolist() == [fact]
 
 
 @pytest.mark.parametrize(("beta", "chosen"), [(0.9, 0), (0.95, 0), (0.999, 1)])
