@@ -120,7 +120,8 @@ def refit(
     before = ((rows - old.mean) / old.scale) @ old.basis
     after = ((rows - mean) / scale) @ basis
     after = torch.cat((after, torch.ones(len(after), 1)), dim=1)
-    *to_old, offset = torch.linalg.lstsq(after, before).solution
+    # gelsd: few texts, or alike, leave codes that no text moves, which the default driver must not be given.
+    *to_old, offset = torch.linalg.lstsq(after, before, driver="gelsd").solution
     to_old = torch.stack(to_old)  # old codes are new ones @ to_old + offset
     # Of one new code, in units of the states: trained W_M of its old code, and new codes less old ones.
     trained = w_m.scale[:, None] * w_m.basis - old.scale[:, None] * old.basis

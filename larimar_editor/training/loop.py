@@ -270,6 +270,7 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
     if newest is None and settings.start == "regression":
         _regress(run, progress and main)
     plain = optimiser_of(run)
+    start = {name: value.detach().clone() for name, value in run.trained.items()} if optimisation.keep else {}
     first = 0
     if newest is not None and not run.is_deepspeed:
         first = saves.restore(newest, run.trained, plain)
@@ -323,6 +324,9 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
             _save(run, done, plain)
     bar.close()
     if main and last == optimisation.steps:
+        with torch.no_grad():
+            for name, value in start.items():
+                run.trained[name].lerp_(value.to(run.trained[name].device), optimisation.keep)
         finish(run)
     accelerator.wait_for_everyone()
     return {"step": last} | result

@@ -65,6 +65,13 @@ class Optimisation:
     warmup: int = setting(20, "steps in which the learning rates rise from 0", at_least=0)
     weight_decay: float = setting(0.0, "AdamW's", at_least=0)
     clip: float = setting(1.0, "largest gradient norm; 0 for no clipping", at_least=0)
+    keep: float = setting(
+        0.0,
+        "share of what training started from in the weights of the checkpoint at the end, not with start: "
+        "regression; with start: trained a mean often errs less on what neither was shown",
+        at_least=0,
+        at_most=1,
+    )
     decoder_learning_rate: float = setting(
         1e-3, "learning rate of decoder or adapters; 0 freezes", at_least=0, formerly="decoder_rate"
     )

@@ -31,6 +31,8 @@ def start(
         raise ValueError(
             f"start: {settings.start} needs `checkpoint`, a folder, such as `larimar-editor fit` writes"
         )
+    if settings.start == "regression" and settings.optimisation.keep:
+        raise ValueError("optimisation.keep takes a mean with the start, which start: regression trains")
     if settings.start == "trained":
         return LarimarForCausalLM.from_pretrained(
             str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer, **settings.model

@@ -14,6 +14,7 @@ import torch
 import yaml
 from accelerate import Accelerator
 from conftest import SENTENCES, make_tiny, share_sentence_encoder, tiny_llama
+from safetensors.torch import load_file
 from torch.nn import functional as F
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -377,6 +378,29 @@ def test_a_run_goes_on_longer_but_not_with_other_data(run_folder, tokenizer):
     longer = small(run_folder, **{"optimisation.steps": 20})
     loop.train(prepared(run_folder, tokenizer, longer), until=3, progress=False)
     assert saves.step_of(saves.last(run_folder / "out" / "states")) == 3
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.25, 1.0])
+def test_a_share_of_the_start_is_kept_in_the_checkpoint(run_folder, tokenizer, keep):
+    settings = small(run_folder, **{"optimisation.steps": 3, "optimisation.keep": keep})
+    run = prepared(run_folder, tokenizer, settings)
+    loop.optimiser_of(run)  # decides what is trained
+    start = {name: value.detach().clone() for name, value in run.trained.items()}
+    loop.train(run, until=2, progress=False)
+    after = {name: value.detach().clone() for name, value in run.trained.items()}
+    assert any(not torch.equal(start[name], after[name]) for name in start), "no mean before the end"
+    again = prepared(run_folder, tokenizer, settings)
+    loop.train(again, progress=False)
+    saved = saves.last(run_folder / "out" / "states")
+    trained = load_file(saved / "state.safetensors")
+    for name, value in again.trained.items():
+        expected = keep * start[name] + (1 - keep) * trained[f"parameter.{name}"]
+        torch.testing.assert_close(value.detach(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_start_that_is_trained_first_is_not_kept(run_folder, tokenizer):
+    with pytest.raises(ValueError, match=r"optimisation\.keep"):
+        prepared(run_folder, tokenizer, small(run_folder, start="regression", **{"optimisation.keep": 0.5}))
 
 
 def small(run_folder, **changes):
