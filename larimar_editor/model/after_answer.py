@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from larimar_editor.model.columns import Columns
 from larimar_editor.utils.text import MARKS, sentences
 
 _ENDS = (*MARKS, "\n")
@@ -18,7 +19,7 @@ _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked 
 _NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words
 
 
-class AnswersSaid:
+class AnswersSaid(Columns):
     """Which rows of a batch have said their answers, and where.
 
     The token after an answer is still the memory's: it has learned what ends one. From there on logits are
@@ -39,21 +40,16 @@ class AnswersSaid:
         starts: Sequence[int],
         most: int = 0,
     ):
-        self.tokenizer, self.starts = tokenizer, list(starts)
+        super().__init__(starts)
+        self.tokenizer = tokenizer
         ids = [tokenizer(answer, add_special_tokens=False).input_ids[: most or None] for answer in answers]
         self.answers = [
             str(tokenizer.decode(each)).strip() if len(each) == most else answer
             for answer, each in zip(answers, ids)
         ]
-        self.ids: Tensor | None = None
         self._tokens = list(map(len, ids))
         # Of each row the first column whose logits are the base's, and how many columns have said so.
         self._over: list[tuple[int, int] | None] = [None] * len(self.answers)
-
-    @property
-    def length(self) -> int:
-        """Columns so far."""
-        return 0 if self.ids is None else self.ids.shape[1]
 
     @property
     def finished(self) -> bool:
@@ -70,8 +66,8 @@ class AnswersSaid:
         Returns:
             bool ``(B, T)``, on the device of ``ids``: columns whose logits are the base model's.
         """
-        before = self.length
-        self.ids = ids if self.ids is None else torch.cat((self.ids, ids), dim=1)
+        before = self.take(ids)
+        assert self.ids is not None
         wanted = [row for row, answer in enumerate(self.answers) if answer and self._over[row] is None]
         if wanted:
             # A synchronisation with the device: what was said is read on the host.
@@ -84,19 +80,16 @@ class AnswersSaid:
 
     def select(self, indices: Tensor) -> None:
         """Keep the rows of these indices ``(n,)``, in their order."""
+        super().select(indices)
         order = indices.tolist()
         self.answers = [self.answers[row] for row in order]
-        self.starts = [self.starts[row] for row in order]
         self._tokens = [self._tokens[row] for row in order]
         self._over = [self._over[row] for row in order]
-        if self.ids is not None:
-            self.ids = self.ids[indices.to(self.ids.device)]
 
     def crop(self, tokens: int) -> None:
         """Drop the last so many columns."""
-        if self.ids is not None and tokens:
-            self.ids = self.ids[:, :-tokens]
-            self._over = [over if over is None or over[1] <= self.length else None for over in self._over]
+        super().crop(tokens)
+        self._over = [over if over is None or over[1] <= self.length else None for over in self._over]
 
     def _end(self, row: int, tokens: list[int], before: int) -> tuple[int, int] | None:
         """The first column whose logits are the base's, and how many columns say so, as far as those from

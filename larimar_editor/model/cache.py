@@ -10,6 +10,7 @@ from transformers import DynamicCache, PretrainedConfig
 from transformers.cache_utils import Cache
 
 from larimar_editor.model.after_answer import AnswersSaid
+from larimar_editor.model.copying import Copying
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class LarimarCache(Cache):
         base: cache of all B rows, or None when every row is in scope.
         prefix: of the rows in scope, or None when there is none, or every row has said its answer.
         said: which rows have; None where the memory stays.
+        copying: what the rows' answers go on with; None where nothing is copied.
         mask: attention mask over the text so far ``(B, T)``, or None when nothing is masked.
         length: T.
     """
@@ -72,6 +74,7 @@ class LarimarCache(Cache):
         self._in_scope = in_scope
         self._records = False
         self.said: AnswersSaid | None = None
+        self.copying: Copying | None = None
         self.mask: Tensor | None = None
         self.length = 0
 
@@ -101,10 +104,11 @@ class LarimarCache(Cache):
         in_scope: Tensor,
         prefix: Prefix | None,
         said: AnswersSaid | None,
+        copying: Copying | None,
         config: PretrainedConfig,
     ) -> None:
         """Begin with what the memory says to a batch; ``config`` is the decoder's."""
-        self._in_scope, self.prefix, self.said = in_scope, prefix, said
+        self._in_scope, self.prefix, self.said, self.copying = in_scope, prefix, said, copying
         if self._records:
             self.base = DynamicCache(config=config)
             for cache in (self.base, None if prefix is None else prefix.cache):
@@ -167,8 +171,8 @@ class LarimarCache(Cache):
         for cache in (base, None if self.prefix is None else self.prefix.cache):
             if cache is not None:
                 cache.crop(tokens_to_remove)
-        if self.said is not None:
-            self.said.crop(abs(tokens_to_remove))
+        for columns in filter(None, (self.said, self.copying)):
+            columns.crop(abs(tokens_to_remove))
         left = self.length - abs(tokens_to_remove)
         self.mask = None if self.mask is None else self.mask[:, :left]
         self.length = left
@@ -184,6 +188,6 @@ class LarimarCache(Cache):
             self.prefix = self.prefix.of_rows(rows.to(self.prefix.there.device))
         if self.mask is not None:
             self.mask = self.mask[indices.to(self.mask.device)]
-        if self.said is not None:
-            self.said.select(indices)
+        for columns in filter(None, (self.said, self.copying)):
+            columns.select(indices)
         self._in_scope = chosen

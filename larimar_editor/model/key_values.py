@@ -163,6 +163,15 @@ class DecoderStates:
         ]
         return torch.stack([pair[:, 0, :, 0].to(device) for pair in pairs])
 
+    @torch.no_grad()
+    def first_values(self) -> Tensor:
+        """What the first layer keeps as the value of each token of the vocabulary: ``(V, H * D)``, in the
+        decoder's dtype. It hangs on the token alone, but in decoders that add positions to embeddings.
+        """
+        table = self.decoder.get_input_embeddings()
+        ids = torch.arange(table.num_embeddings, device=next(self.decoder.parameters()).device)
+        return torch.cat([_first_values(self.decoder, part[:, None]) for part in ids.split(4096)])
+
     def cache(self, states: Tensor, positions: Tensor, dtype: torch.dtype) -> DynamicCache:
         """Past key values from states ``(B, n, L, 2, H, D)`` placed at ``positions`` ``(B, n)``."""
         cache = DynamicCache(config=self.decoder.config)
@@ -196,6 +205,31 @@ def _run(decoder: PreTrainedModel, ids: Tensor, mask: Tensor | None, **positions
         # The body alone: logits over the vocabulary would cost as much again.
         given = {"input_ids": ids, "attention_mask": mask, "past_key_values": cache} | positions
         return body(decoder)(**given, use_cache=True).past_key_values
+
+
+class _Seen(Exception):
+    """Ends a pass of the decoder with what was wanted of it."""
+
+    def __init__(self, values: Tensor):
+        super().__init__()
+        self.values = values
+
+
+class _FirstLayer(DynamicCache):
+    """Ends the pass at the first layer's values."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args, **kwargs):
+        raise _Seen(value_states)
+
+
+def _first_values(decoder: PreTrainedModel, ids: Tensor) -> Tensor:
+    """Of texts ``(N, 1)`` of one token, ``(N, H * D)``."""
+    try:
+        with decoder_lock(decoder):
+            body(decoder)(input_ids=ids, past_key_values=_FirstLayer(config=decoder.config), use_cache=True)
+    except _Seen as seen:
+        return seen.values.flatten(1)
+    raise TypeError(f"{type(decoder).__name__} does not give its layers' values to the cache")
 
 
 @torch.no_grad()

@@ -31,10 +31,11 @@ from larimar_editor.model.cache import LarimarCache, Prefix
 from larimar_editor.model.chat import ChatTurns
 from larimar_editor.model.checkpoint import checkpoint_folder, load_weights, save_checkpoint
 from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.copying import Copying, SlotTokens
 from larimar_editor.model.encoders import KeyValueProjection, build_encoder
 from larimar_editor.model.episodic import EpisodicMemory
 from larimar_editor.model.key_values import DecoderStates, check_signature
-from larimar_editor.model.prompts import at_line_start, prompts_of, questions_in
+from larimar_editor.model.prompts import answer_starts, at_line_start, prompts_of, questions_in
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
@@ -161,6 +162,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         self.state_register = self._history = None
         self._lock = decoder_lock(decoder)
         self._bos: Tensor | None = None
+        self._slot_tokens: SlotTokens | None = None
         self._last_reading: tuple[object, object, tuple, Reading] | None = None
         config.fix()
         self.eval()
@@ -355,13 +357,23 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                     reading = self._reading(given.shape[0], input_ids, attention_mask, prompt_lengths, labels)
                 prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
                 cache = LarimarCache() if cache is None else cache
-                said = None
+                said = copying = None
                 lets_go = self.config.after_answer == "base" and _GENERATION.get() is not None
                 if lets_go and prompt_lengths is not None and any(answers := reading.answer_of_rows()):
                     most = self.config.answer_tokens
                     said = AnswersSaid(self.tokenizer, answers, prompt_lengths.tolist(), most)
-                cache.read(reading.in_scope, prefix, said, self.decoder.config)
+                if self.config.copying and reading.answer_slots and input_ids is not None:
+                    copying = self._copying(reading, input_ids, attention_mask, prompt_lengths, labels)
+                cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
             return self._decode(batch, cache, labels, kwargs)
+
+    def _copying(self, reading: Reading, *inputs) -> Copying:
+        """What the answers of these rows go on with; ``inputs`` as for `prompts_of`."""
+        if self._slot_tokens is None:
+            self._slot_tokens = SlotTokens(self.states, self.analysis)
+        lines, starts = at_line_start(self.tokenizer, *inputs), answer_starts(self.tokenizer, *inputs)
+        answers = self._slot_tokens.answers(reading, lines)
+        return Copying(answers, starts, self.config.copying, self.config.copying_first)
 
     def _taken_over(self, cache: Any, rows: int) -> LarimarCache | None:
         """A cache of another make: as the decoder's own where nothing is written, and so one that grows in
@@ -404,8 +416,13 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             replace(batch, attention_mask=mask).of_rows(rows), cache.prefix, kwargs
         )
         logits = memory.logits
+        if not batch.are_ids:
+            cache.copying = None
+        if cache.copying is not None:
+            kept = _kept(torch.arange(new)[None], kwargs.get("logits_to_keep", 0))[0]
+            logits = cache.copying.added(logits, batch.given, cache.in_scope, kept)
         if base is not None:
-            logits = base.logits.index_copy(0, rows.to(base.logits.device), memory.logits)
+            logits = base.logits.index_copy(0, rows.to(base.logits.device), logits)
             if let_go is not None:
                 chosen = _kept(let_go, kwargs.get("logits_to_keep", 0)).to(logits.device)
                 logits = torch.where(chosen[..., None], base.logits, logits)
@@ -556,7 +573,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
-        self._bos = self._last_reading = None
+        self._bos = self._last_reading = self._slot_tokens = None
         device = self.queries.device
         if self.state_register is not None and self.edited_state.device != device:
             self.state_register.moved(device)

@@ -107,29 +107,30 @@ def as_asked(
     latents: Tensor,
     starts: Sequence[LineStart | None],
     at_line_start: Sequence[bool],
-) -> Tensor:
-    """Readouts ``(N, width)`` with the beginning that each prompt wants. One that holds no other beginning,
-    as it was written without, stays as it is.
+) -> tuple[Tensor, list[bool]]:
+    """Readouts ``(N, width)`` with the beginning that each prompt wants, and which begin as a line does. One
+    that holds no other beginning, as it was written without, stays as it is.
 
     Args:
         layout, latents: see `with_both_beginnings`.
         starts: of the facts that were decided for, N.
         at_line_start: N.
     """
+    neither = [False] * len(starts)
     if not any(starts):
-        return latents
+        return latents, neither
     rows = _rows(layout, latents)
     holds = [
         start is not None and len(codes) == layout.needed(start.tokens) + start.bare
         for codes, start in zip(rows, starts)
     ]
     if not any(holds):
-        return latents
+        return latents, neither
     chosen = [
         start.chosen(codes, opens) if start is not None and held else codes
         for codes, start, held, opens in zip(rows, starts, holds, at_line_start)
     ]
-    return _joined(layout, chosen)
+    return _joined(layout, chosen), [opens and held for opens, held in zip(at_line_start, holds)]
 
 
 def _rows(layout: SlotLayout, latents: Tensor) -> list[Tensor]:

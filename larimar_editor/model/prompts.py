@@ -90,6 +90,35 @@ def at_line_start(
     return [text.endswith("\n") for text in tokenizer.batch_decode([row[-1:] for row in rows])]
 
 
+def answer_starts(
+    tokenizer: PreTrainedTokenizerBase,
+    input_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    prompt_lengths: Tensor | None = None,
+    labels: Tensor | None = None,
+) -> list[int]:
+    """The column behind each row's prompt. Of an announced prompt that the row does not begin with, as one
+    that stands in a chat, it is not known: there it is 0, as if all had been said.
+
+    Args and raises: see `prompts_of`.
+    """
+    announced = _announced_for(input_ids)
+    if announced is not None and prompt_lengths is None:
+        kept = _is_prompt(input_ids, attention_mask, None, None).tolist()
+        rows = zip(announced, input_ids.tolist(), kept)
+        return [_end_of(tokenizer(text.rstrip(" ")).input_ids, ids, there) for text, ids, there in rows]
+    asks = _is_prompt(input_ids, attention_mask, prompt_lengths, labels).tolist()
+    return [len(row) - row[::-1].index(True) if any(row) else 0 for row in asks]
+
+
+def _end_of(prompt: list[int], ids: list[int], there: list[bool]) -> int:
+    first = there.index(True) if any(there) else 0
+    for start in (first, first + 1):  # with BOS or without
+        if ids[start : start + len(prompt)] == prompt:
+            return start + len(prompt)
+    return 0
+
+
 def _announced_for(input_ids: Tensor | None) -> tuple[str, ...] | None:
     announced = _ANNOUNCED.get()
     if announced is not None and input_ids is not None and len(announced) != input_ids.shape[0]:
@@ -105,6 +134,16 @@ def _prompt_ids(
 ) -> list[list[int]]:
     if input_ids is None:
         raise ValueError("inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts")
+    keep = _is_prompt(input_ids, attention_mask, prompt_lengths, labels)
+    return [row[mask].tolist() for row, mask in zip(input_ids, keep)]
+
+
+def _is_prompt(
+    input_ids: Tensor,
+    attention_mask: Tensor | None,
+    prompt_lengths: Tensor | None,
+    labels: Tensor | None,
+) -> Tensor:
     keep = torch.ones_like(input_ids, dtype=torch.bool)
     if attention_mask is not None and attention_mask.ndim == 2:
         keep &= attention_mask[:, -input_ids.shape[1] :].bool()
@@ -115,4 +154,4 @@ def _prompt_ids(
         )
     elif labels is not None and bool((labels == -100).any(dim=1).all()):
         keep &= labels == -100
-    return [row[mask].tolist() for row, mask in zip(input_ids, keep)]
+    return keep

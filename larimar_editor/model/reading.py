@@ -19,11 +19,14 @@ class Reading:
         in_scope: bool ``(B,)``, on the CPU.
         latents: ``(number in scope, C)``, or wider where an answer is longer (`SlotLayout`).
         answers: of the facts that were decided for, one for each row in scope; none where nothing decides.
+        answer_slots: how many slots at the end of each of ``latents`` are the answer's tokens; none where
+            nothing decides, or slots are of no token.
     """
 
     in_scope: Tensor
     latents: Tensor
     answers: tuple[str, ...] = ()
+    answer_slots: tuple[int, ...] = ()
 
     def answer_of_rows(self) -> list[str]:
         """The answer of every row, empty where there is none."""
@@ -41,4 +44,5 @@ class Reading:
         width = max(each.latents.shape[1] for each in readings)
         latents = torch.cat([fitted(each.latents, width) for each in readings])
         answers = tuple(answer for each in readings for answer in each.answers)
-        return cls(torch.cat([each.in_scope for each in readings]), latents, answers)
+        slots = tuple(count for each in readings for count in each.answer_slots)
+        return cls(torch.cat([each.in_scope for each in readings]), latents, answers, slots)

@@ -49,8 +49,7 @@ def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, mo
     Of a longer one the first are kept, with a `TruncationWarning` that names the fact and what is cut.
     """
     text = prompt_and_target(prompt, target)
-    asked = len(tokenizer(prompt.rstrip(" "), add_special_tokens=False, verbose=False).input_ids)
-    ids = tokenizer(text, add_special_tokens=False, verbose=False).input_ids
+    asked, ids = _prompt_tokens_and_all(tokenizer, prompt, target)
     answer = max(1, len(ids) - asked)
     if answer <= most:
         return text, answer
@@ -63,6 +62,19 @@ def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, mo
     )
     # A cut through a letter of several tokens leaves a mark of it.
     return str(tokenizer.decode(ids[: asked + most])).rstrip("\ufffd"), most
+
+
+def answer_tokens(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str) -> int:
+    """How many tokens a target has behind its prompt, at least one."""
+    asked, ids = _prompt_tokens_and_all(tokenizer, prompt, target)
+    return max(1, len(ids) - asked)
+
+
+def _prompt_tokens_and_all(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, target: str
+) -> tuple[int, list[int]]:
+    ids = lambda text: tokenizer(text, add_special_tokens=False, verbose=False).input_ids
+    return len(ids(prompt.rstrip(" "))), ids(prompt_and_target(prompt, target))
 
 
 def sentences(text: str) -> list[str]:

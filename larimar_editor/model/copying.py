@@ -1,0 +1,206 @@
+"""What an answer that has begun goes on with, spelled out by the readout itself: a pointer over its slots.
+
+A slot's code holds the first layer's value of its token, which hangs on the token alone, so that the nearest
+of all tokens' values is the token that was written. Where what was said last are the first tokens of the
+answer, its next one takes a share of the decoder's probability, as a pointer-generator network's does (See,
+Liu and Manning 2017, eq. 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from larimar_editor.model.columns import Columns
+from larimar_editor.model.encoders import KeyValueProjection
+from larimar_editor.model.key_values import DecoderStates
+from larimar_editor.model.reading import Reading
+
+# A slot's token is known where its value is nearer than so much of the way to the next token's.
+CLEARLY_NEARER = 0.8
+_CANDIDATES = 8
+_SLOTS_AT_ONCE = 256
+
+
+class SlotTokens:
+    """Reads off codes which tokens they are of.
+
+    Args:
+        states: of the decoder.
+        analysis: what made the codes.
+    """
+
+    def __init__(self, states: DecoderStates, analysis: KeyValueProjection):
+        self.states, self.analysis = states, analysis
+
+    @cached_property
+    def _table(self) -> tuple[Tensor, Tensor]:
+        """The values of every token, and their squared lengths."""
+        values = self.states.first_values()
+        return values, values.float().square().sum(dim=1)
+
+    @torch.no_grad()
+    def of(self, codes: Tensor) -> list[int | None]:
+        """The token of each of ``codes`` ``(n, C / P)``; None where it is not clear."""
+        (table, squares), analysis = self._table, self.analysis
+        size = table.shape[1]
+        values = slice(size, 2 * size)  # of the first layer: keys, then values
+        wanted = codes.to(analysis.basis) @ analysis.basis[values].T * analysis.scale[values]
+        wanted = (wanted + analysis.mean[values]).to(table.device)
+        result: list[int | None] = []
+        for part in wanted.split(_SLOTS_AT_ONCE):
+            rough = squares - 2 * (part.to(table) @ table.T).float()
+            near = rough.topk(_CANDIDATES, dim=1, largest=False).indices
+            away = (table[near].float() - part[:, None]).norm(dim=2)
+            ordered, place = away.sort(dim=1)
+            clear = ordered[:, 0] < CLEARLY_NEARER * ordered[:, 1]
+            best = near.gather(1, place[:, :1]).flatten()
+            result += [id if sure else None for id, sure in zip(best.tolist(), clear.tolist())]
+        return result
+
+    def answers(self, reading: Reading, at_line_start: Sequence[bool]) -> list[SpelledAnswer | None]:
+        """What is said to each row of a batch; None where nothing is."""
+        codes, _ = self.analysis.layout.split(reading.latents)
+        ends = [row[len(row) - own :] for row, own in zip(codes, reading.answer_slots)]
+        tokens, counts = iter(self.of(torch.cat(ends))), iter(reading.answer_slots)
+        rows = []
+        for inside, line in zip(reading.in_scope.tolist(), at_line_start):
+            own = [next(tokens) for _ in range(next(counts))] if inside else []
+            rows.append(spelled(self.states.tokenizer, own, line) if own else None)
+        return rows
+
+
+@dataclass(frozen=True)
+class SpelledAnswer:
+    """An answer by the tokens of its slots.
+
+    Attributes:
+        tokens: oldest first; None where one is not clear.
+        opening: the token that it opens with where it is asked; None where that is not known.
+    """
+
+    tokens: tuple[int | None, ...]
+    opening: int | None
+
+    def begun(self, said: Sequence[int]) -> int:
+        """How many of the answer's first tokens are the last that were said."""
+        most = min(len(self.tokens), len(said))
+        return next((count for count in range(most, 0, -1) if self._is(said[len(said) - count :])), 0)
+
+    def _is(self, said: Sequence[int]) -> bool:
+        return said[0] in (self.tokens[0], self.opening) and all(
+            id == token for id, token in zip(said[1:], self.tokens[1:])
+        )
+
+
+class Copying(Columns):
+    """Which token the answer of each row of a batch goes on with.
+
+    Args:
+        answers: of each row; None where nothing is copied.
+        starts: columns of each row that are the prompt.
+        share: of the probability, for the token that goes on.
+        first: the same for the token that the answer begins with, right after the prompt.
+    """
+
+    def __init__(
+        self, answers: Sequence[SpelledAnswer | None], starts: Sequence[int], share: float, first: float
+    ):
+        super().__init__(starts)
+        self.answers = list(answers)
+        self.share, self.first = share, first
+        # Of each row how many columns there were when its answer was whole.
+        self._whole: list[int | None] = [None] * len(self.answers)
+
+    def grow(self, ids: Tensor) -> list[tuple[int, int, int, float]]:
+        """Take in the next columns ``(B, T)``.
+
+        Returns:
+            row, column among these, token and its share, of every column that an answer goes on behind.
+        """
+        before = self.take(ids)
+        assert self.ids is not None
+        wanted = [row for row, each in enumerate(self.answers) if each and self._whole[row] is None]
+        # A synchronisation with the device: what was said is read on the host.
+        rows = self.ids[wanted].tolist() if wanted else []
+        return [each for row, tokens in zip(wanted, rows) for each in self._of_row(row, tokens, before)]
+
+    def added(self, logits: Tensor, ids: Tensor, in_scope: Tensor, kept: Tensor) -> Tensor:
+        """Logits ``(n, kept columns, V)`` of the rows in scope, with what their answers go on with behind the
+        next columns ``ids`` ``(B, T)``.
+
+        Args:
+            logits: of the decoder with the memory.
+            ids: of all rows.
+            in_scope: bool ``(B,)``.
+            kept: int, which of the T columns the logits are of.
+        """
+        rows = (in_scope.cumsum(0) - 1).tolist()
+        place = {column: index for index, column in enumerate(kept.tolist())}
+        goes_on = self.grow(ids)
+        return mixed(logits, [(rows[row], place[at], *what) for row, at, *what in goes_on if at in place])
+
+    def _of_row(self, row: int, tokens: list[int], before: int) -> list[tuple[int, int, int, float]]:
+        answer, start = self.answers[row], self.starts[row]
+        assert answer is not None
+        # "drives a": where the answer is "a green car" a word of it stands there already.
+        first = start - answer.begun(tokens[:start])
+        result = []
+        for end in range(max(start, before + 1), len(tokens) + 1):
+            begun = answer.begun(tokens[first:end])
+            if begun == len(answer.tokens):
+                self._whole[row] = end
+                break
+            token = answer.tokens[begun] if begun else answer.opening
+            share = self.share if begun else self.first * (end == start)
+            if token is not None and share:
+                result.append((row, end - 1 - before, token, share))
+        return result
+
+    def select(self, indices: Tensor) -> None:
+        """Keep the rows of these indices ``(n,)``, in their order."""
+        super().select(indices)
+        order = indices.tolist()
+        self.answers = [self.answers[row] for row in order]
+        self._whole = [self._whole[row] for row in order]
+
+    def crop(self, tokens: int) -> None:
+        """Drop the last so many columns."""
+        super().crop(tokens)
+        self._whole = [None if whole is not None and whole > self.length else whole for whole in self._whole]
+
+
+def mixed(logits: Tensor, places: Sequence[tuple[int, int, int, float]]) -> Tensor:
+    """Logits ``(B, T, V)`` whose softmax at each place ``(row, column, token, share)`` is
+    share * 1[w = token] + (1 - share) * P_decoder(w); all others as they are.
+    """
+    if not places:
+        return logits
+    rows, columns, tokens, shares = (list(each) for each in zip(*places))
+    said = logits[rows, columns].float()
+    chosen = said.gather(1, torch.tensor(tokens, device=logits.device)[:, None]).flatten()
+    share = torch.tensor(shares, device=logits.device)
+    whole = said.logsumexp(dim=1)
+    # The others keep their logits; this one gets what makes its share of the sum right.
+    new = whole + torch.log(share + (1 - share) * (chosen - whole).exp()) - torch.log1p(-share)
+    at = tuple(torch.tensor(each, device=logits.device) for each in (rows, columns, tokens))
+    return logits.index_put(at, new.to(logits))
+
+
+def spelled(
+    tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int | None], at_line_start: bool
+) -> SpelledAnswer:
+    """An answer of these tokens, where it is asked: at a line's start its first has no space in front."""
+    opening = tokens[0]
+    if at_line_start and opening is not None:
+        letters = str(tokenizer.decode([opening]))
+        if letters != letters.lstrip():
+            line = tokenizer("\n", add_special_tokens=False).input_ids
+            ids = tokenizer(f"\n{letters.lstrip()}", add_special_tokens=False).input_ids
+            opening = ids[-1] if ids[:-1] == line else None
+    return SpelledAnswer(tuple(tokens), opening)
