@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import yaml
 
 from larimar_editor.checkpoints import CHECKPOINTS, shipped
-from larimar_editor.model.settings import FIT_KEY_GAIN, FIT_VALUE_GAIN, LarimarSettings
+from larimar_editor.model.settings import FIT_COPYING, FIT_KEY_GAIN, FIT_VALUE_GAIN, LarimarSettings
 from larimar_editor.utils.settings import build, check, described, setting
 
 _PACKAGE = Path(__file__).parent
@@ -155,7 +155,7 @@ class LarimarHyperParams(_Overrides):
             folder = shipped(self.model_name) if given is None else CHECKPOINTS.get(given, Path(given))
             values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return {"key_gain": FIT_KEY_GAIN, "value_gain": FIT_VALUE_GAIN}
+            return {"key_gain": FIT_KEY_GAIN, "value_gain": FIT_VALUE_GAIN, **FIT_COPYING}
         return {each.name: values[each.name] for each in _EDITABLE if each.name in values}
 
 

@@ -20,7 +20,7 @@ from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import KeyValueProjection
 from larimar_editor.model.key_values import DecoderStates, signature
 from larimar_editor.model.larimar import LarimarForCausalLM
-from larimar_editor.model.settings import FIT_COPYING, FIT_COPYING_FIRST, FIT_KEY_GAIN, FIT_VALUE_GAIN
+from larimar_editor.model.settings import FIT_COPYING, FIT_KEY_GAIN, FIT_VALUE_GAIN
 
 # With 3, every token of unseen answers is the nearest to its code's first-layer values; with 1, 96% of them.
 FIRST_LAYER = 3.0
@@ -75,7 +75,7 @@ def fit(
         memory_slots=memory_slots,
         key_gain=key_gain,
         value_gain=value_gain,
-        **({"copying": FIT_COPYING, "copying_first": FIT_COPYING_FIRST} | settings),
+        **(FIT_COPYING | settings),
     )
     model = LarimarForCausalLM(config, decoder, tokenizer, sentence_encoder)
     for part in {model.projection, model.analysis}:  # one, or with tied_projection: false two

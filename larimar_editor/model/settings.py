@@ -13,7 +13,7 @@ from larimar_editor.utils.settings import setting
 FIT_KEY_GAIN, FIT_VALUE_GAIN = 2.0, 0.4
 # Chosen on typed facts that nothing is trained on, and on made-up answers. With more for the first token no
 # answer has an article that was not written, wherever it is asked; with less, names begin with other letters.
-FIT_COPYING, FIT_COPYING_FIRST = 0.9, 0.49
+FIT_COPYING = {"copying": 0.9, "copying_first": 0.49}
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -79,7 +79,7 @@ class LarimarSettings:
     )
     copying_first: float = setting(
         0.0,
-        "the same for the answer's first token, right behind the prompt",
+        "the same for the answer's first token, right behind the prompt; nothing where copying is 0",
         at_least=0,
         at_most=0.999,
         edit=True,

@@ -27,6 +27,7 @@ def _conditions(context: Context) -> list[Condition]:
         single_edit_condition("no scope + 2 rephrasings", context, edits, with_rephrasings(2), scope="none"),
         single_edit_condition("no memory", context, edits, nothing),
         single_edit_condition("P slots whatever the answer", context, edits, answer_tokens=0),
+        single_edit_condition("nothing copied", context, edits, copying=0.0),
         single_edit_condition("addressed by the latent", context, edits, key_encoding="latent", scope="none"),
     ]
     if "weight" in context.larimar().detectors.weights:

@@ -21,6 +21,7 @@ MOST = (1, 2, 4, 8, 16, 32)  # tokens of an answer
 EACH = 60
 _SETTINGS: Mapping[str, Mapping] = {
     "Larimar": {},
+    "Nothing copied": {"copying": 0.0},
     "P slots whatever the answer": {"answer_tokens": 0},
 }
 
