@@ -42,14 +42,6 @@ class SlotLayout:
         """Slots of a text whose answer has so many tokens."""
         return max(self.slots, answer_tokens + _BEFORE)
 
-    def of_answer(self, slots: int, answer_tokens: int) -> int:
-        """How many of so many slots, at the end, are the first tokens of an answer of so many; 0 where they
-        have lost its start.
-        """
-        if slots == self.slots:
-            return answer_tokens if answer_tokens <= slots else 0
-        return min(answer_tokens, slots - _BEFORE)
-
     def joined(self, codes: Tensor, counts: Tensor) -> Tensor:
         """Latents ``(N, width(S))`` of codes.
 

@@ -14,12 +14,11 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.model.columns import Columns
 from larimar_editor.model.encoders import KeyValueProjection
 from larimar_editor.model.key_values import DecoderStates
-from larimar_editor.model.reading import Reading
+from larimar_editor.model.reading import AnswerIds, Reading
 
 # A slot's token is known where its value is nearer than so much of the way to the next token's.
 CLEARLY_NEARER = 0.8
@@ -63,16 +62,15 @@ class SlotTokens:
             result += [id if sure else None for id, sure in zip(best.tolist(), clear.tolist())]
         return result
 
-    def answers(self, reading: Reading, at_line_start: Sequence[bool]) -> list[SpelledAnswer | None]:
+    def answers(self, reading: Reading) -> list[SpelledAnswer | None]:
         """What is said to each row of a batch; None where nothing is."""
         codes, _ = self.analysis.layout.split(reading.latents)
-        ends = [row[len(row) - own :] for row, own in zip(codes, reading.answer_slots)]
-        tokens, counts = iter(self.of(torch.cat(ends))), iter(reading.answer_slots)
-        rows = []
-        for inside, line in zip(reading.in_scope.tolist(), at_line_start):
-            own = [next(tokens) for _ in range(next(counts))] if inside else []
-            rows.append(spelled(self.states.tokenizer, own, line) if own else None)
-        return rows
+        ends = [row[max(0, len(row) - len(own.in_slots)) :] for row, own in zip(codes, reading.answer_ids)]
+        tokens = iter(self.of(torch.cat(ends)))
+        spelled = iter(
+            [SpelledAnswer.of([next(tokens) for _ in end], own) for end, own in zip(ends, reading.answer_ids)]
+        )
+        return [next(spelled) if inside else None for inside in reading.in_scope.tolist()]
 
 
 @dataclass(frozen=True)
@@ -80,22 +78,43 @@ class SpelledAnswer:
     """An answer by the tokens of its slots.
 
     Attributes:
-        tokens: oldest first; None where one is not clear.
-        opening: the token that it opens with where it is asked; None where that is not known.
+        forms: ways in which it may be said, of which the first is how it opens where it is asked. None is a
+            token that is not clear: nothing is copied there, and whatever is said goes for it.
     """
 
-    tokens: tuple[int | None, ...]
-    opening: int | None
+    forms: tuple[tuple[int | None, ...], ...]
 
-    def begun(self, said: Sequence[int]) -> int:
-        """How many of the answer's first tokens are the last that were said."""
-        most = min(len(self.tokens), len(said))
-        return next((count for count in range(most, 0, -1) if self._is(said[len(said) - count :])), 0)
+    @classmethod
+    def of(cls, tokens: Sequence[int | None], ids: AnswerIds) -> SpelledAnswer | None:
+        """Of the tokens of the last slots, as far as they are those of the answer's: where it was cut, or the
+        readout is not of this fact alone, some are another's. None where none are.
+        """
+        for count in range(len(tokens), 0, -1):
+            own, wanted = tuple(tokens[-count:]), ids.in_slots[:count]
+            if own[0] == wanted[0] and all(one in (None, other) for one, other in zip(own, wanted)):
+                break
+        else:
+            return None
+        if not ids.as_asked or ids.as_asked == ids.in_slots:
+            return cls((own,))
+        rest = 0
+        while ids.as_asked[-1 - rest :] == ids.in_slots[-1 - rest :] and rest < len(ids.in_slots):
+            rest += 1
+        begins = len(ids.in_slots) - rest  # tokens that are others where it is asked
+        if None in own[:begins] or len(own) < begins:
+            return cls((own,))
+        return cls((ids.as_asked[: len(ids.as_asked) - rest] + own[begins:], own))
 
-    def _is(self, said: Sequence[int]) -> bool:
-        return said[0] in (self.tokens[0], self.opening) and all(
-            id == token for id, token in zip(said[1:], self.tokens[1:])
-        )
+    def begun(self, said: Sequence[int]) -> tuple[int, tuple[int | None, ...]]:
+        """How many of the first tokens of a form are the last that were said, and what of it comes next."""
+        best = 0, self.forms[0]
+        for form in self.forms:
+            for count in range(min(len(form), len(said)), best[0], -1):
+                behind = said[len(said) - count :]
+                if behind[0] == form[0] and all(own in (None, id) for id, own in zip(behind, form)):
+                    best = count, form[count:]
+                    break
+        return best
 
 
 class Copying(Columns):
@@ -103,17 +122,23 @@ class Copying(Columns):
 
     Args:
         answers: of each row; None where nothing is copied.
-        starts: columns of each row that are the prompt.
+        starts: columns of each row that are the prompt; None where that is not known.
         share: of the probability, for the token that goes on.
         first: the same for the token that the answer begins with, right after the prompt.
     """
 
     def __init__(
-        self, answers: Sequence[SpelledAnswer | None], starts: Sequence[int], share: float, first: float
+        self,
+        answers: Sequence[SpelledAnswer | None],
+        starts: Sequence[int | None],
+        share: float,
+        first: float,
     ):
-        super().__init__(starts)
+        super().__init__([start or 0 for start in starts])
         self.answers = list(answers)
         self.share, self.first = share, first
+        # Where it is not known what the prompt is, an answer may stand in it, and ends nothing.
+        self._ends = [start is not None for start in starts]
         # Of each row how many columns there were when its answer was whole.
         self._whole: list[int | None] = [None] * len(self.answers)
 
@@ -149,17 +174,19 @@ class Copying(Columns):
         answer, start = self.answers[row], self.starts[row]
         assert answer is not None
         # "drives a": where the answer is "a green car" a word of it stands there already.
-        first = start - answer.begun(tokens[:start])
+        count, left = answer.begun(tokens[:start])
+        first = start - count if left else start
         result = []
         for end in range(max(start, before + 1), len(tokens) + 1):
-            begun = answer.begun(tokens[first:end])
-            if begun == len(answer.tokens):
-                self._whole[row] = end
-                break
-            token = answer.tokens[begun] if begun else answer.opening
-            share = self.share if begun else self.first * (end == start)
-            if token is not None and share:
-                result.append((row, end - 1 - before, token, share))
+            begun, left = answer.begun(tokens[first:end])
+            if not left:
+                if self._ends[row]:
+                    self._whole[row] = end
+                    break
+                continue
+            share = self.share if begun else self.first * (self._ends[row] and end == start)
+            if left[0] is not None and share:
+                result.append((row, end - 1 - before, left[0], share))
         return result
 
     def select(self, indices: Tensor) -> None:
@@ -168,6 +195,7 @@ class Copying(Columns):
         order = indices.tolist()
         self.answers = [self.answers[row] for row in order]
         self._whole = [self._whole[row] for row in order]
+        self._ends = [self._ends[row] for row in order]
 
     def crop(self, tokens: int) -> None:
         """Drop the last so many columns."""
@@ -190,17 +218,3 @@ def mixed(logits: Tensor, places: Sequence[tuple[int, int, int, float]]) -> Tens
     new = whole + torch.log(share + (1 - share) * (chosen - whole).exp()) - torch.log1p(-share)
     at = tuple(torch.tensor(each, device=logits.device) for each in (rows, columns, tokens))
     return logits.index_put(at, new.to(logits))
-
-
-def spelled(
-    tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int | None], at_line_start: bool
-) -> SpelledAnswer:
-    """An answer of these tokens, where it is asked: at a line's start its first has no space in front."""
-    opening = tokens[0]
-    if at_line_start and opening is not None:
-        letters = str(tokenizer.decode([opening]))
-        if letters != letters.lstrip():
-            line = tokenizer("\n", add_special_tokens=False).input_ids
-            ids = tokenizer(f"\n{letters.lstrip()}", add_special_tokens=False).input_ids
-            opening = ids[-1] if ids[:-1] == line else None
-    return SpelledAnswer(tuple(tokens), opening)

@@ -19,10 +19,10 @@ from larimar_editor.memory.memory import Memory, add_noise
 from larimar_editor.memory.rest import Rest
 from larimar_editor.memory.slots import SlotLayout
 from larimar_editor.model.configuration import LarimarConfig
-from larimar_editor.model.line_start import LineStart, as_asked, with_both_beginnings
+from larimar_editor.model.line_start import LineStart, as_asked, ids_at_line_start, with_both_beginnings
 from larimar_editor.model.origin import origin
 from larimar_editor.model.queries import QueryEncoder
-from larimar_editor.model.reading import Reading
+from larimar_editor.model.reading import AnswerIds, Reading
 from larimar_editor.model.scoping import INTERNAL, ScopeDetectors
 from larimar_editor.scope.chained import follow
 from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, decide, decide_among
@@ -39,7 +39,7 @@ from larimar_editor.state.paged import Pages
 from larimar_editor.state.register import StateRegister
 from larimar_editor.state.saved import load_state, save_state
 from larimar_editor.utils.locks import Lock
-from larimar_editor.utils.text import answer_tokens, kept_answer, sentences
+from larimar_editor.utils.text import answer_ids, kept_answer, sentences
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -272,34 +272,30 @@ class EpisodicMemory:
         facts = [said[i] for i in index if i in said]
         row = (in_scope.cumsum(0) - 1)[index][inside]
         latents = latents[row.to(latents.device)]
-        slots: list[int] = []
+        ids: list[AnswerIds] = []
         if facts:
             lines = [False] * len(prompts) if at_line_start is None else list(at_line_start)
             lines = [line for line, among in zip(lines, inside.tolist(), strict=True) if among]
-            latents, slots = self._as_asked(latents, facts, lines)
-        return Reading(inside, latents, tuple(fact.target_new.strip() for fact in facts), tuple(slots))
+            latents, ids = self._as_asked(latents, facts, lines)
+        return Reading(inside, latents, tuple(fact.target_new.strip() for fact in facts), tuple(ids))
 
     def _as_asked(
         self, latents: Tensor, facts: Sequence[Fact], at_line_start: Sequence[bool]
-    ) -> tuple[Tensor, list[int]]:
-        """Readouts with the beginning that each prompt wants; how many of their slots are the answer's."""
-        layout = self.queries.encoder.layout
+    ) -> tuple[Tensor, list[AnswerIds]]:
+        """Readouts with the beginning that each prompt wants, and the tokens of the answers."""
+        layout, opened = self.queries.encoder.layout, [False] * len(facts)
         if layout is None:
             return latents, []
         if self._keeps_both_beginnings:
             # Whatever the limit is now: a latent that was written under another is told by its slots.
             starts = self._line_starts(facts, sys.maxsize)
             latents, opened = as_asked(layout, latents, starts, at_line_start)
-        else:
-            starts, opened = [None] * len(facts), [False] * len(facts)
-        tokens = [
-            answer_tokens(self.tokenizer, fact.prompt, fact.target_new)
-            if start is None
-            else (start.tokens_of_line if opens else start.tokens)
-            for fact, start, opens in zip(facts, starts, opened)
-        ]
-        counts = layout.split(latents)[1].tolist()
-        return latents, [layout.of_answer(slots, own) for slots, own in zip(counts, tokens)]
+        ids = []
+        for fact, opens, line in zip(facts, opened, at_line_start):
+            given = self.tokenizer, fact.prompt, fact.target_new
+            asked = tuple(ids_at_line_start(*given) if line else answer_ids(*given))
+            ids.append(AnswerIds(asked if opens or not line else tuple(answer_ids(*given)), asked))
+        return latents, ids
 
     def _readouts(self, prompts: list[str]) -> tuple[Tensor, Tensor, dict[int, Fact]]:
         """Which prompts are in scope, bool ``(N,)`` on the CPU, the readouts of those that are, and, by their

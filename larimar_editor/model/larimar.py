@@ -362,7 +362,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 if lets_go and prompt_lengths is not None and any(answers := reading.answer_of_rows()):
                     most = self.config.answer_tokens
                     said = AnswersSaid(self.tokenizer, answers, prompt_lengths.tolist(), most)
-                if self.config.copying and reading.answer_slots and input_ids is not None:
+                if self.config.copying and reading.answer_ids and input_ids is not None:
                     copying = self._copying(reading, input_ids, attention_mask, prompt_lengths, labels)
                 cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
             return self._decode(batch, cache, labels, kwargs)
@@ -371,8 +371,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """What the answers of these rows go on with; ``inputs`` as for `prompts_of`."""
         if self._slot_tokens is None:
             self._slot_tokens = SlotTokens(self.states, self.analysis)
-        lines, starts = at_line_start(self.tokenizer, *inputs), answer_starts(self.tokenizer, *inputs)
-        answers = self._slot_tokens.answers(reading, lines)
+        answers, starts = self._slot_tokens.answers(reading), answer_starts(self.tokenizer, *inputs)
         return Copying(answers, starts, self.config.copying, self.config.copying_first)
 
     def _taken_over(self, cache: Any, rows: int) -> LarimarCache | None:
@@ -419,7 +418,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         if not batch.are_ids:
             cache.copying = None
         if cache.copying is not None:
-            kept = _kept(torch.arange(new)[None], kwargs.get("logits_to_keep", 0))[0]
+            kept = _kept(torch.arange(new, device=batch.given.device)[None], kwargs.get("logits_to_keep", 0))[
+                0
+            ]
             logits = cache.copying.added(logits, batch.given, cache.in_scope, kept)
         if base is not None:
             logits = base.logits.index_copy(0, rows.to(base.logits.device), logits)

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.memory.slots import SlotLayout
-from larimar_editor.utils.text import prompt_and_target
+from larimar_editor.utils.text import answer_ids
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,14 @@ class LineStart:
         """None where both beginnings have the same letters in their tokens, and for an answer of more than
         ``most`` tokens.
         """
-        ids = lambda text: tokenizer(text, add_special_tokens=False, verbose=False).input_ids
-        stem = prompt.rstrip()
-        behind = ids(prompt_and_target(prompt, target))[len(ids(prompt.rstrip(" "))) :]
-        line, text = f"{stem}\n", f"{stem}\n{target.strip()}"
-        opening = ids(text)[len(ids(line)) :]
-        rest = 0
-        while rest < min(len(behind), len(opening)) and behind[-1 - rest] == opening[-1 - rest]:
-            rest += 1
+        line, behind, opening, rest = _both(tokenizer, prompt, target)
         spaced, bare = len(behind) - rest, len(opening) - rest
         if not spaced or not bare or max(len(behind), len(opening)) > most:
             return None
         letters = lambda tokens: [text.strip() for text in tokenizer.batch_decode([[id] for id in tokens])]
         if letters(behind[:spaced]) == letters(opening[:bare]):
             return None
-        return cls(text, spaced, bare, rest)
+        return cls(line, spaced, bare, rest)
 
     @property
     def tokens(self) -> int:
@@ -81,6 +74,27 @@ class LineStart:
             return usual
         before, behind = usual[: len(usual) - self.tokens], usual[len(usual) - self.rest :]
         return torch.cat((before, codes[: self.bare], behind))
+
+
+def ids_at_line_start(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str) -> list[int]:
+    """The tokens of a target on the line after its prompt."""
+    return _both(tokenizer, prompt, target)[2]
+
+
+def _both(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, target: str
+) -> tuple[str, list[int], list[int], int]:
+    """Prompt and target, a line each; the target's tokens behind a space and on its line; how many of the
+    last are the same.
+    """
+    ids = lambda text: tokenizer(text, add_special_tokens=False, verbose=False).input_ids
+    stem = prompt.rstrip()
+    line, text = f"{stem}\n", f"{stem}\n{target.strip()}"
+    behind, opening = answer_ids(tokenizer, prompt, target), ids(text)[len(ids(line)) :]
+    rest = 0
+    while rest < min(len(behind), len(opening)) and behind[-1 - rest] == opening[-1 - rest]:
+        rest += 1
+    return text, behind, opening, rest
 
 
 def with_both_beginnings(

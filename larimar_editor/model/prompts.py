@@ -96,27 +96,33 @@ def answer_starts(
     attention_mask: Tensor | None = None,
     prompt_lengths: Tensor | None = None,
     labels: Tensor | None = None,
-) -> list[int]:
-    """The column behind each row's prompt. Of an announced prompt that the row does not begin with, as one
-    that stands in a chat, it is not known: there it is 0, as if all had been said.
+) -> list[int | None]:
+    """The column at which each row's answer begins, or would begin. None for an announced prompt that the row
+    does not begin with, as one that stands in a chat.
 
     Args and raises: see `prompts_of`.
     """
     announced = _announced_for(input_ids)
+    there = _is_prompt(input_ids, attention_mask, None, None)
     if announced is not None and prompt_lengths is None:
-        kept = _is_prompt(input_ids, attention_mask, None, None).tolist()
-        rows = zip(announced, input_ids.tolist(), kept)
-        return [_end_of(tokenizer(text.rstrip(" ")).input_ids, ids, there) for text, ids, there in rows]
-    asks = _is_prompt(input_ids, attention_mask, prompt_lengths, labels).tolist()
-    return [len(row) - row[::-1].index(True) if any(row) else 0 for row in asks]
+        rows = zip(announced, input_ids.tolist(), there.tolist())
+        ids = lambda text: tokenizer(text.rstrip(" "), add_special_tokens=False).input_ids
+        return [_end_of(ids(text), own, kept) for text, own, kept in rows]
+    asks = _is_prompt(input_ids, attention_mask, prompt_lengths, labels)
+    return [_first_behind(*row) for row in zip(asks.tolist(), (there & ~asks).tolist())]
 
 
-def _end_of(prompt: list[int], ids: list[int], there: list[bool]) -> int:
+def _first_behind(asks: list[bool], says: list[bool]) -> int:
+    begins = asks.index(True) if any(asks) else 0
+    if any(says[begins:]):
+        return says.index(True, begins)
+    return len(asks) - asks[::-1].index(True) if any(asks) else 0
+
+
+def _end_of(prompt: list[int], ids: list[int], there: list[bool]) -> int | None:
     first = there.index(True) if any(there) else 0
-    for start in (first, first + 1):  # with BOS or without
-        if ids[start : start + len(prompt)] == prompt:
-            return start + len(prompt)
-    return 0
+    starts = (first, first + 1)  # with BOS or without
+    return next((at + len(prompt) for at in starts if ids[at : at + len(prompt)] == prompt), None)
 
 
 def _announced_for(input_ids: Tensor | None) -> tuple[str, ...] | None:

@@ -12,6 +12,19 @@ from larimar_editor.memory.memory import fitted
 
 
 @dataclass(frozen=True)
+class AnswerIds:
+    """The tokens of an answer.
+
+    Attributes:
+        in_slots: as its slots hold them, one each.
+        as_asked: as it is said where it is asked, which differs in how it begins.
+    """
+
+    in_slots: tuple[int, ...]
+    as_asked: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Reading:
     """Which rows of a batch are in scope, and their readouts.
 
@@ -19,14 +32,13 @@ class Reading:
         in_scope: bool ``(B,)``, on the CPU.
         latents: ``(number in scope, C)``, or wider where an answer is longer (`SlotLayout`).
         answers: of the facts that were decided for, one for each row in scope; none where nothing decides.
-        answer_slots: how many slots at the end of each of ``latents`` are the answer's tokens; none where
-            nothing decides, or slots are of no token.
+        answer_ids: their tokens; none where nothing decides, or slots are of no token.
     """
 
     in_scope: Tensor
     latents: Tensor
     answers: tuple[str, ...] = ()
-    answer_slots: tuple[int, ...] = ()
+    answer_ids: tuple[AnswerIds, ...] = ()
 
     def answer_of_rows(self) -> list[str]:
         """The answer of every row, empty where there is none."""
@@ -44,5 +56,5 @@ class Reading:
         width = max(each.latents.shape[1] for each in readings)
         latents = torch.cat([fitted(each.latents, width) for each in readings])
         answers = tuple(answer for each in readings for answer in each.answers)
-        slots = tuple(count for each in readings for count in each.answer_slots)
-        return cls(torch.cat([each.in_scope for each in readings]), latents, answers, slots)
+        ids = tuple(own for each in readings for own in each.answer_ids)
+        return cls(torch.cat([each.in_scope for each in readings]), latents, answers, ids)

@@ -49,7 +49,8 @@ def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, mo
     Of a longer one the first are kept, with a `TruncationWarning` that names the fact and what is cut.
     """
     text = prompt_and_target(prompt, target)
-    asked, ids = _prompt_tokens_and_all(tokenizer, prompt, target)
+    ids = _ids(tokenizer, text)
+    asked = len(_ids(tokenizer, prompt.rstrip(" ")))
     answer = max(1, len(ids) - asked)
     if answer <= most:
         return text, answer
@@ -61,20 +62,17 @@ def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, mo
         stacklevel=5,
     )
     # A cut through a letter of several tokens leaves a mark of it.
-    return str(tokenizer.decode(ids[: asked + most])).rstrip("\ufffd"), most
+    kept = str(tokenizer.decode(ids[: asked + most])).rstrip("\ufffd")
+    return kept, max(1, len(_ids(tokenizer, kept)) - asked)
 
 
-def answer_tokens(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str) -> int:
-    """How many tokens a target has behind its prompt, at least one."""
-    asked, ids = _prompt_tokens_and_all(tokenizer, prompt, target)
-    return max(1, len(ids) - asked)
+def answer_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str) -> list[int]:
+    """The tokens of a target behind its prompt."""
+    return _ids(tokenizer, prompt_and_target(prompt, target))[len(_ids(tokenizer, prompt.rstrip(" "))) :]
 
 
-def _prompt_tokens_and_all(
-    tokenizer: PreTrainedTokenizerBase, prompt: str, target: str
-) -> tuple[int, list[int]]:
-    ids = lambda text: tokenizer(text, add_special_tokens=False, verbose=False).input_ids
-    return len(ids(prompt.rstrip(" "))), ids(prompt_and_target(prompt, target))
+def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    return tokenizer(text, add_special_tokens=False, verbose=False).input_ids
 
 
 def sentences(text: str) -> list[str]:

@@ -8,8 +8,11 @@ from conftest import FACTS, SENTENCES, UNRELATED, encode, sentence_encoder, tiny
 
 from larimar_editor import announced_prompts
 from larimar_editor.model.closed_form import fit
-from larimar_editor.model.copying import Copying, SlotTokens, SpelledAnswer, mixed, spelled
+from larimar_editor.model.copying import Copying, SlotTokens, SpelledAnswer, mixed
+from larimar_editor.model.line_start import ids_at_line_start
 from larimar_editor.model.prompts import answer_starts
+from larimar_editor.model.reading import AnswerIds
+from larimar_editor.utils.text import answer_ids
 
 LONG = {
     "prompt": "The password of the server in the cellar is",
@@ -70,11 +73,13 @@ def test_the_mixture_is_a_pointer_generators():
 
 
 def test_an_answer_goes_on_where_its_first_tokens_were_said_last():
-    answer = SpelledAnswer((5, 6, 5, 6, 7), 4)
-    assert [answer.begun(said) for said in ([], [9], [5], [4, 6], [5, 6, 5, 6], [5, 6, 5, 6, 7])] == [
-        *(0, 0, 1, 2, 4, 5)
-    ]
-    assert SpelledAnswer((5, None, 7), 5).begun([5, 6]) == 0, "what is not clear is not guessed"
+    own = (5, 6, 5, 6, 7)
+    answer = SpelledAnswer(((4, *own[1:]), own))
+    said = [[], [9], [5], [4, 6], [5, 6, 5, 6], [5, 6, 5, 6, 7]]
+    assert [answer.begun(each)[0] for each in said] == [0, 0, 1, 2, 4, 5]
+    assert answer.begun([])[1][0] == 4 and answer.begun([9, 5, 6, 5, 6])[1] == (7,)
+    unclear = SpelledAnswer(((5, None, 7),))
+    assert unclear.begun([5])[1] == (None, 7) and unclear.begun([5, 6])[1] == (7,)
     ids = torch.tensor([[1, 2, 9, 5, 6, 8, 5, 6, 5, 6, 7, 5], [1, 2, 3, 4, 6, 5, 6, 7, 1, 2, 3, 4]])
     expected = [
         *[(0, 1, 4, 0.5), (0, 3, 6, 0.9), (0, 4, 5, 0.9), (0, 6, 6, 0.9), (0, 7, 5, 0.9), (0, 8, 6, 0.9)],
@@ -93,8 +98,16 @@ def test_an_answer_goes_on_where_its_first_tokens_were_said_last():
     assert sorted(got) == expected
 
 
+def test_an_answer_in_the_prompt_is_not_the_one_that_is_asked_for():
+    answer = SpelledAnswer(((5, 6),))
+    shares = Copying([answer], [2], 0.9, 0.5).grow(torch.tensor([[5, 6, 5]]))
+    assert shares == [(0, 1, 5, 0.5), (0, 2, 6, 0.9)], "it ends with the answer, and asks"
+    unknown = Copying([answer], [None], 0.9, 0.5).grow(torch.tensor([[5, 6, 9, 5, 6]]))
+    assert unknown == [(0, 0, 6, 0.9), (0, 3, 6, 0.9)], "where the prompt ends is not known"
+
+
 def test_rows_are_chosen_and_columns_dropped():
-    first, second = SpelledAnswer((5, 6), 5), SpelledAnswer((7, 8), 7)
+    first, second = SpelledAnswer(((5, 6),)), SpelledAnswer(((7, 8),))
     copying = Copying([first, None, second], [1, 1, 1], 0.9, 0)
     copying.grow(torch.tensor([[1, 5], [1, 1], [1, 7]]))
     copying.select(torch.tensor([2, 0, 0]))
@@ -117,6 +130,7 @@ def test_an_untrained_decoder_says_what_was_written(tiny):
     assert said(tiny, [f"{LONG['prompt']}\n"])[0].startswith(answers[0])
     assert said(tiny, [f"{FACTS[0]['prompt']}\n"])[0].startswith("English")
     assert said(tiny, prompts[:1], use_cache=False) == said(tiny, prompts[:1])
+    assert said(tiny, prompts[:1], prompt_lookup_num_tokens=3) == said(tiny, prompts[:1])
     tiny.config.copying = tiny.config.copying_first = 0.0
     assert not said(tiny, prompts)[0].strip().startswith(answers[0])
 
@@ -136,27 +150,40 @@ def test_a_target_behind_its_prompt_is_likely_wherever_the_prompt_is_known_from(
         with announced_prompts([f"{LONG['prompt']} ", "A short one "]):
             announced = tiny(**rows).logits
             alone = tiny(**rows, logits_to_keep=3).logits
+            chosen = tiny(**rows, logits_to_keep=torch.tensor([asked, asked + 2])).logits
     for logits in (by_length, by_labels, announced):
         shares = logits[0].softmax(1)[torch.arange(len(ids) - 1), ids[1:]][wanted[1:]]
         assert float(shares.min()) > 0.8999
     torch.testing.assert_close(alone[0], announced[0, -3:])
+    torch.testing.assert_close(chosen[0], announced[0, [asked, asked + 2]])
     base = tiny.decoder(**rows).logits
     assert torch.equal(by_length[1][:3], base[1][:3]), "out of scope, to the bit"
 
 
 def test_where_the_answer_begins(tokenizer):
     rows = encode(tokenizer, ["one two three four", "one two"], side="left")
-    lengths = torch.tensor([2, 4])
-    assert answer_starts(tokenizer, rows.input_ids, rows.attention_mask, lengths) == [2, 4]
-    assert answer_starts(tokenizer, rows.input_ids, rows.attention_mask) == [4, 4]
+    given = tokenizer, rows.input_ids, rows.attention_mask
+    assert answer_starts(*given, torch.tensor([2, 4])) == [2, 4]
+    assert answer_starts(*given) == [4, 4]
+    behind = torch.tensor([[-100, -100, 5, -100], [-100, -100, -100, 5]])
+    assert answer_starts(*given, labels=behind) == [2, 3], "what is not trained on stands behind it, too"
     with announced_prompts(["one two ", "something else"]):
-        assert answer_starts(tokenizer, rows.input_ids, rows.attention_mask) == [2, 0]
+        assert answer_starts(*given) == [2, None]
 
 
-def test_an_opening_is_of_its_place(tokenizer):
-    id = tokenizer(" Paris").input_ids
-    assert spelled(tokenizer, id, False).opening == id[0]
-    assert spelled(tokenizer, id, True).opening == tokenizer("Paris").input_ids[0]
-    alma = tokenizer(" Alma").input_ids
-    assert spelled(tokenizer, alma, True).opening is None, "two tokens there"
-    assert spelled(tokenizer, [None], False).opening is None
+def test_an_answer_is_spelled_as_it_opens_where_it_is_asked(tokenizer):
+    for target in ("Paris", "1984", "Москва", "Łódź"):
+        in_slots = tuple(answer_ids(tokenizer, "It is", target))
+        as_asked = tuple(ids_at_line_start(tokenizer, "It is", target))
+        assert in_slots != as_asked and tokenizer.decode(as_asked) == target
+        answer = SpelledAnswer.of(in_slots, AnswerIds(in_slots, as_asked))
+        assert answer.forms == (as_asked, in_slots)
+
+
+def test_what_is_not_the_answers_is_not_copied():
+    ids = AnswerIds((5, 6, 7, 8), (5, 6, 7, 8))
+    assert SpelledAnswer.of([5, 6, 7, 8], ids).forms == ((5, 6, 7, 8),)
+    assert SpelledAnswer.of([1, 2, 5, 6], ids).forms == ((5, 6),), "cut, behind two tokens of the prompt"
+    assert SpelledAnswer.of([5, None, 7, 8], ids).forms == ((5, None, 7, 8),)
+    assert SpelledAnswer.of([1, 2, 3, 4], ids) is None, "another fact's"
+    assert SpelledAnswer.of([], AnswerIds((), ())) is None

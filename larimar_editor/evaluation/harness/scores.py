@@ -55,6 +55,7 @@ def target_scores(
             model(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
+                prompt_lengths=(mask.sum(1) - torch.tensor(counts)).to(model.device),
                 reading=reading,
                 use_cache=False,
             ).logits
