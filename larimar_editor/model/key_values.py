@@ -168,8 +168,8 @@ class DecoderStates:
         """What the first layer keeps as the value of each token of the vocabulary: ``(V, H * D)``, in the
         decoder's dtype. It hangs on the token alone, but in decoders that add positions to embeddings.
         """
-        table = self.decoder.get_input_embeddings()
-        ids = torch.arange(table.num_embeddings, device=next(self.decoder.parameters()).device)
+        count: int = self.decoder.get_input_embeddings().num_embeddings  # type: ignore[assignment]
+        ids = torch.arange(count, device=next(self.decoder.parameters()).device)
         return torch.cat([_first_values(self.decoder, part[:, None]) for part in ids.split(4096)])
 
     def cache(self, states: Tensor, positions: Tensor, dtype: torch.dtype) -> DynamicCache:

@@ -414,7 +414,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         memory = self._decode_with_memory(
             replace(batch, attention_mask=mask).of_rows(rows), cache.prefix, kwargs
         )
-        logits = memory.logits
+        logits: Tensor = memory.logits  # type: ignore[assignment]
         if not batch.are_ids:
             cache.copying = None
         if cache.copying is not None:
