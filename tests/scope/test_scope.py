@@ -204,7 +204,8 @@ def test_the_internal_detector_learns_scope_and_serves_a_model(larimar):
     edit = load_edits()[2]
     larimar.write([{"prompt": edit.prompt, "target_new": edit.target_new}])
     assert isinstance(larimar.detectors.current, InternalScopeDetector)
-    assert larimar.read([edit.prompt, "Water boils at a temperature of"]).in_scope.tolist() == [True, False]
+    # Another that it has seen: what it makes of the rest of the world is as good as 60 edits are.
+    assert larimar.read([edit.prompt, edit.locality_prompts[0]]).in_scope.tolist() == [True, False]
 
 
 def test_an_internal_detector_without_weights_says_how_to_make_one(larimar):
