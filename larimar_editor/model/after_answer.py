@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -19,7 +20,15 @@ _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked 
 _NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words
 
 
-class AnswersSaid(Columns):
+@dataclass(frozen=True)
+class _Answer:
+    """What is to be said, and in how many tokens."""
+
+    text: str
+    tokens: int
+
+
+class AnswersSaid(Columns[_Answer]):
     """Which rows of a batch have said their answers, and where.
 
     The token after an answer is still the memory's: it has learned what ends one. From there on logits are
@@ -40,16 +49,14 @@ class AnswersSaid(Columns):
         starts: Sequence[int],
         most: int = 0,
     ):
-        super().__init__(starts)
-        self.tokenizer = tokenizer
         ids = [tokenizer(answer, add_special_tokens=False).input_ids[: most or None] for answer in answers]
-        self.answers = [
+        cut = [
             str(tokenizer.decode(each)).strip() if len(each) == most else answer
             for answer, each in zip(answers, ids)
         ]
-        self._tokens = list(map(len, ids))
-        # Of each row the first column whose logits are the base's, and how many columns have said so.
-        self._over: list[tuple[int, int] | None] = [None] * len(self.answers)
+        followed = [_Answer(text, len(each)) if text else None for text, each in zip(cut, ids)]
+        super().__init__(followed, starts)
+        self.tokenizer = tokenizer
 
     @property
     def finished(self) -> bool:
@@ -57,7 +64,7 @@ class AnswersSaid(Columns):
         return all(
             over is not None and over[0] <= self.length
             for over, answer in zip(self._over, self.answers)
-            if answer
+            if answer is not None
         )
 
     def grow(self, ids: Tensor) -> Tensor:
@@ -66,42 +73,24 @@ class AnswersSaid(Columns):
         Returns:
             bool ``(B, T)``, on the device of ``ids``: columns whose logits are the base model's.
         """
-        before = self.take(ids)
-        assert self.ids is not None
-        wanted = [row for row, answer in enumerate(self.answers) if answer and self._over[row] is None]
-        if wanted:
-            # A synchronisation with the device: what was said is read on the host.
-            rows = self.ids[wanted].tolist()
-            for row, tokens in zip(wanted, rows):
-                self._over[row] = self._end(row, tokens, before)
+        before = self.length
+        for row, answer, tokens in self.take(ids):
+            self._over[row] = self._end(answer, self.starts[row], tokens, before)
         never = before + ids.shape[1]
         first = torch.tensor([never if over is None else over[0] for over in self._over], device=ids.device)
         return torch.arange(before, never, device=ids.device) >= first[:, None]
 
-    def select(self, indices: Tensor) -> None:
-        """Keep the rows of these indices ``(n,)``, in their order."""
-        super().select(indices)
-        order = indices.tolist()
-        self.answers = [self.answers[row] for row in order]
-        self._tokens = [self._tokens[row] for row in order]
-        self._over = [self._over[row] for row in order]
-
-    def crop(self, tokens: int) -> None:
-        """Drop the last so many columns."""
-        super().crop(tokens)
-        self._over = [over if over is None or over[1] <= self.length else None for over in self._over]
-
-    def _end(self, row: int, tokens: list[int], before: int) -> tuple[int, int] | None:
+    def _end(self, answer: _Answer, start: int, tokens: list[int], before: int) -> tuple[int, int] | None:
         """The first column whose logits are the base's, and how many columns say so, as far as those from
         ``before`` on do: each text is looked at once, as it was when it was all that had been said.
         """
-        start, answer = self.starts[row], _pattern(self.answers[row])
-        last = min(len(tokens), start + self._tokens[row] + _LOOKED_THROUGH)
+        pattern = _pattern(answer.text)
+        last = min(len(tokens), start + answer.tokens + _LOOKED_THROUGH)
         for end in range(max(start, before) + 1, last + 1):
             text = _composed(str(self.tokenizer.decode(tokens[start:end], skip_special_tokens=True)))
-            if answer.search(text):
+            if pattern.search(text):
                 return end, end
-            if end - start > self._tokens[row] + _LONGER and _ends_a_sentence(text):
+            if end - start > answer.tokens + _LONGER and _ends_a_sentence(text):
                 return end - 1, end
         return None
 

@@ -10,6 +10,7 @@ from transformers import DynamicCache, PretrainedConfig
 from transformers.cache_utils import Cache
 
 from larimar_editor.model.after_answer import AnswersSaid
+from larimar_editor.model.columns import Columns
 from larimar_editor.model.copying import Copying
 
 
@@ -171,11 +172,15 @@ class LarimarCache(Cache):
         for cache in (base, None if self.prefix is None else self.prefix.cache):
             if cache is not None:
                 cache.crop(tokens_to_remove)
-        for columns in filter(None, (self.said, self.copying)):
+        for columns in self._columns:
             columns.crop(abs(tokens_to_remove))
         left = self.length - abs(tokens_to_remove)
         self.mask = None if self.mask is None else self.mask[:, :left]
         self.length = left
+
+    @property
+    def _columns(self) -> list[Columns]:
+        return [columns for columns in (self.said, self.copying) if columns is not None]
 
     def _select(self, indices: Tensor, operation, given: Tensor) -> None:
         place = self.in_scope.cumsum(0) - 1
@@ -188,6 +193,6 @@ class LarimarCache(Cache):
             self.prefix = self.prefix.of_rows(rows.to(self.prefix.there.device))
         if self.mask is not None:
             self.mask = self.mask[indices.to(self.mask.device)]
-        for columns in filter(None, (self.said, self.copying)):
+        for columns in self._columns:
             columns.select(indices)
         self._in_scope = chosen

@@ -19,6 +19,7 @@ from larimar_editor.model.columns import Columns
 from larimar_editor.model.encoders import KeyValueProjection
 from larimar_editor.model.key_values import DecoderStates
 from larimar_editor.model.reading import AnswerIds, Reading
+from larimar_editor.utils.text import same_at_end
 
 # A slot's token is known where its value is nearer than so much of the way to the next token's.
 CLEARLY_NEARER = 0.8
@@ -97,9 +98,7 @@ class SpelledAnswer:
             return None
         if not ids.as_asked or ids.as_asked == ids.in_slots:
             return cls((own,))
-        rest = 0
-        while ids.as_asked[-1 - rest :] == ids.in_slots[-1 - rest :] and rest < len(ids.in_slots):
-            rest += 1
+        rest = same_at_end(ids.as_asked, ids.in_slots)
         begins = len(ids.in_slots) - rest  # tokens that are others where it is asked
         if None in own[:begins] or len(own) < begins:
             return cls((own,))
@@ -117,12 +116,12 @@ class SpelledAnswer:
         return best
 
 
-class Copying(Columns):
+class Copying(Columns[SpelledAnswer]):
     """Which token the answer of each row of a batch goes on with.
 
     Args:
         answers: of each row; None where nothing is copied.
-        starts: columns of each row that are the prompt; None where that is not known.
+        starts: columns of each row that are the prompt; 0 where that is not known.
         share: of the probability, for the token that goes on.
         first: the same for the token that the answer begins with, right after the prompt.
     """
@@ -130,17 +129,12 @@ class Copying(Columns):
     def __init__(
         self,
         answers: Sequence[SpelledAnswer | None],
-        starts: Sequence[int | None],
+        starts: Sequence[int],
         share: float,
         first: float,
     ):
-        super().__init__([start or 0 for start in starts])
-        self.answers = list(answers)
+        super().__init__(answers, starts)
         self.share, self.first = share, first
-        # Where it is not known what the prompt is, an answer may stand in it, and ends nothing.
-        self._ends = [start is not None for start in starts]
-        # Of each row how many columns there were when its answer was whole.
-        self._whole: list[int | None] = [None] * len(self.answers)
 
     def grow(self, ids: Tensor) -> list[tuple[int, int, int, float]]:
         """Take in the next columns ``(B, T)``.
@@ -148,12 +142,8 @@ class Copying(Columns):
         Returns:
             row, column among these, token and its share, of every column that an answer goes on behind.
         """
-        before = self.take(ids)
-        assert self.ids is not None
-        wanted = [row for row, each in enumerate(self.answers) if each and self._whole[row] is None]
-        # A synchronisation with the device: what was said is read on the host.
-        rows = self.ids[wanted].tolist() if wanted else []
-        return [each for row, tokens in zip(wanted, rows) for each in self._of_row(row, tokens, before)]
+        before = self.length
+        return [each for told in self.take(ids) for each in self._of_row(*told, before)]
 
     def added(self, logits: Tensor, ids: Tensor, in_scope: Tensor, kept: Tensor) -> Tensor:
         """Logits ``(n, kept columns, V)`` of the rows in scope, with what their answers go on with behind the
@@ -170,9 +160,10 @@ class Copying(Columns):
         goes_on = self.grow(ids)
         return mixed(logits, [(rows[row], place[at], *what) for row, at, *what in goes_on if at in place])
 
-    def _of_row(self, row: int, tokens: list[int], before: int) -> list[tuple[int, int, int, float]]:
-        answer, start = self.answers[row], self.starts[row]
-        assert answer is not None
+    def _of_row(
+        self, row: int, answer: SpelledAnswer, tokens: list[int], before: int
+    ) -> list[tuple[int, int, int, float]]:
+        start = self.starts[row]
         # "drives a": where the answer is "a green car" a word of it stands there already.
         count, left = answer.begun(tokens[:start])
         first = start - count if left else start
@@ -180,27 +171,14 @@ class Copying(Columns):
         for end in range(max(start, before + 1), len(tokens) + 1):
             begun, left = answer.begun(tokens[first:end])
             if not left:
-                if self._ends[row]:
-                    self._whole[row] = end
-                    break
-                continue
-            share = self.share if begun else self.first * (self._ends[row] and end == start)
+                if not start:
+                    continue  # it may stand in the prompt, and be asked for again
+                self._over[row] = end, end
+                break
+            share = self.share if begun else self.first * (end == start)
             if left[0] is not None and share:
                 result.append((row, end - 1 - before, left[0], share))
         return result
-
-    def select(self, indices: Tensor) -> None:
-        """Keep the rows of these indices ``(n,)``, in their order."""
-        super().select(indices)
-        order = indices.tolist()
-        self.answers = [self.answers[row] for row in order]
-        self._whole = [self._whole[row] for row in order]
-        self._ends = [self._ends[row] for row in order]
-
-    def crop(self, tokens: int) -> None:
-        """Drop the last so many columns."""
-        super().crop(tokens)
-        self._whole = [None if whole is not None and whole > self.length else whole for whole in self._whole]
 
 
 def mixed(logits: Tensor, places: Sequence[tuple[int, int, int, float]]) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.memory.slots import SlotLayout
-from larimar_editor.utils.text import answer_ids
+from larimar_editor.utils.text import answer_ids, same_at_end, token_ids
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,11 @@ def _both(
     """Prompt and target, a line each; the target's tokens behind a space and on its line; how many of the
     last are the same.
     """
-    ids = lambda text: tokenizer(text, add_special_tokens=False, verbose=False).input_ids
     stem = prompt.rstrip()
     line, text = f"{stem}\n", f"{stem}\n{target.strip()}"
-    behind, opening = answer_ids(tokenizer, prompt, target), ids(text)[len(ids(line)) :]
-    rest = 0
-    while rest < min(len(behind), len(opening)) and behind[-1 - rest] == opening[-1 - rest]:
-        rest += 1
-    return text, behind, opening, rest
+    behind = answer_ids(tokenizer, prompt, target)
+    opening = token_ids(tokenizer, text)[len(token_ids(tokenizer, line)) :]
+    return text, behind, opening, same_at_end(behind, opening)
 
 
 def with_both_beginnings(

@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.model.chat import ChatTurns
+from larimar_editor.utils.text import token_ids
 
 _ANNOUNCED: ContextVar[tuple[str, ...] | None] = ContextVar("larimar_prompts", default=None)
 
@@ -96,8 +97,8 @@ def answer_starts(
     attention_mask: Tensor | None = None,
     prompt_lengths: Tensor | None = None,
     labels: Tensor | None = None,
-) -> list[int | None]:
-    """The column at which each row's answer begins, or would begin. None for an announced prompt that the row
+) -> list[int]:
+    """The column at which each row's answer begins, or would begin. 0 for an announced prompt that the row
     does not begin with, as one that stands in a chat.
 
     Args and raises: see `prompts_of`.
@@ -106,8 +107,7 @@ def answer_starts(
     there = _is_prompt(input_ids, attention_mask, None, None)
     if announced is not None and prompt_lengths is None:
         rows = zip(announced, input_ids.tolist(), there.tolist())
-        ids = lambda text: tokenizer(text.rstrip(" "), add_special_tokens=False).input_ids
-        return [_end_of(ids(text), own, kept) for text, own, kept in rows]
+        return [_end_of(token_ids(tokenizer, text.rstrip(" ")), own, kept) for text, own, kept in rows]
     asks = _is_prompt(input_ids, attention_mask, prompt_lengths, labels)
     return [_first_behind(*row) for row in zip(asks.tolist(), (there & ~asks).tolist())]
 
@@ -119,10 +119,10 @@ def _first_behind(asks: list[bool], says: list[bool]) -> int:
     return len(asks) - asks[::-1].index(True) if any(asks) else 0
 
 
-def _end_of(prompt: list[int], ids: list[int], there: list[bool]) -> int | None:
+def _end_of(prompt: list[int], ids: list[int], there: list[bool]) -> int:
     first = there.index(True) if any(there) else 0
     starts = (first, first + 1)  # with BOS or without
-    return next((at + len(prompt) for at in starts if ids[at : at + len(prompt)] == prompt), None)
+    return next((at + len(prompt) for at in starts if ids[at : at + len(prompt)] == prompt), 0)
 
 
 def _announced_for(input_ids: Tensor | None) -> tuple[str, ...] | None:

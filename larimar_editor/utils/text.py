@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 import warnings
+from collections.abc import Sequence
 from functools import lru_cache
 
 from anyascii import anyascii
@@ -49,8 +50,8 @@ def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, mo
     Of a longer one the first are kept, with a `TruncationWarning` that names the fact and what is cut.
     """
     text = prompt_and_target(prompt, target)
-    ids = _ids(tokenizer, text)
-    asked = len(_ids(tokenizer, prompt.rstrip(" ")))
+    ids = token_ids(tokenizer, text)
+    asked = len(token_ids(tokenizer, prompt.rstrip(" ")))
     answer = max(1, len(ids) - asked)
     if answer <= most:
         return text, answer
@@ -63,16 +64,25 @@ def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, mo
     )
     # A cut through a letter of several tokens leaves a mark of it.
     kept = str(tokenizer.decode(ids[: asked + most])).rstrip("\ufffd")
-    return kept, max(1, len(_ids(tokenizer, kept)) - asked)
+    return kept, max(1, len(token_ids(tokenizer, kept)) - asked)
 
 
 def answer_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str) -> list[int]:
     """The tokens of a target behind its prompt."""
-    return _ids(tokenizer, prompt_and_target(prompt, target))[len(_ids(tokenizer, prompt.rstrip(" "))) :]
+    return token_ids(tokenizer, prompt_and_target(prompt, target))[
+        len(token_ids(tokenizer, prompt.rstrip(" "))) :
+    ]
 
 
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+def token_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """A text's tokens without special ones, however many."""
     return tokenizer(text, add_special_tokens=False, verbose=False).input_ids
+
+
+def same_at_end(one: Sequence, other: Sequence) -> int:
+    """How many of the last elements are the same in both."""
+    pairs = enumerate(zip(reversed(one), reversed(other)))
+    return next((count for count, (own, its) in pairs if own != its), min(len(one), len(other)))
 
 
 def sentences(text: str) -> list[str]:

@@ -102,7 +102,7 @@ def test_an_answer_in_the_prompt_is_not_the_one_that_is_asked_for():
     answer = SpelledAnswer(((5, 6),))
     shares = Copying([answer], [2], 0.9, 0.5).grow(torch.tensor([[5, 6, 5]]))
     assert shares == [(0, 1, 5, 0.5), (0, 2, 6, 0.9)], "it ends with the answer, and asks"
-    unknown = Copying([answer], [None], 0.9, 0.5).grow(torch.tensor([[5, 6, 9, 5, 6]]))
+    unknown = Copying([answer], [0], 0.9, 0.5).grow(torch.tensor([[5, 6, 9, 5, 6]]))
     assert unknown == [(0, 0, 6, 0.9), (0, 3, 6, 0.9)], "where the prompt ends is not known"
 
 
@@ -168,7 +168,7 @@ def test_where_the_answer_begins(tokenizer):
     behind = torch.tensor([[-100, -100, 5, -100], [-100, -100, -100, 5]])
     assert answer_starts(*given, labels=behind) == [2, 3], "what is not trained on stands behind it, too"
     with announced_prompts(["one two ", "something else"]):
-        assert answer_starts(*given) == [2, None]
+        assert answer_starts(*given) == [2, 0]
 
 
 def test_an_answer_is_spelled_as_it_opens_where_it_is_asked(tokenizer):

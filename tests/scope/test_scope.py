@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import sentence_encoder
+from conftest import SENTENCES, sentence_encoder
 from safetensors.torch import load_file
 from sklearn.metrics import roc_curve
 from torch.nn import functional as F
@@ -204,8 +204,9 @@ def test_the_internal_detector_learns_scope_and_serves_a_model(larimar):
     edit = load_edits()[2]
     larimar.write([{"prompt": edit.prompt, "target_new": edit.target_new}])
     assert isinstance(larimar.detectors.current, InternalScopeDetector)
-    # Another that it has seen: what it makes of the rest of the world is as good as 60 edits are.
     assert larimar.read([edit.prompt, edit.locality_prompts[0]]).in_scope.tolist() == [True, False]
+    # Of text that it has not seen, as a detector of 60 edits, it may take one for a fact and no more.
+    assert int(larimar.read(SENTENCES[:20]).in_scope.sum()) <= 1
 
 
 def test_an_internal_detector_without_weights_says_how_to_make_one(larimar):
