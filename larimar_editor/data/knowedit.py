@@ -16,8 +16,9 @@ from typing import Any
 from larimar_editor.data.edits import first_name
 from larimar_editor.data.questions.aliases import may_be_known
 from larimar_editor.data.questions.facts import QuestionNames
-from larimar_editor.data.questions.kinds import SUBJECT, falls_in
+from larimar_editor.data.questions.kinds import SUBJECT, kept_apart
 
+HELD_OUT_RELATIONS = 3  # one in so many is not trained on
 # Prompts of a record, by what they are to its own prompt.
 PARTS = {
     "aliases": ("portability", "Subject_Aliasing"),
@@ -76,8 +77,8 @@ def template(prompt: str, subject: str) -> str:
 
 
 def is_held_out(record: Mapping) -> bool:
-    """Whether the record's relation is of the third that nothing is trained on, by its wording alone."""
-    return falls_in(template(record["prompt"], record["subject"]), 3)
+    """Whether the record's relation is of those that nothing is trained on, by its wording alone."""
+    return kept_apart(template(record["prompt"], record["subject"]), HELD_OUT_RELATIONS)
 
 
 def alias_in(prompt: str, wording: str) -> str | None:

@@ -1,9 +1,10 @@
 """What a detector of questions is trained on: made-up facts from every source of wordings, less what is held
 out.
 
-Held out of training, by name or wording alone and so always the same: every fourth kind of question, every
-third property of SimpleQuestions, every third relation of KnowEdit's train splits, every sixth sheet (half of
-which the threshold is calibrated on), and whatever asks nearly the same as one of these.
+Held out of training, by name or wording alone and so always the same: of the kinds of questions one in four,
+of SimpleQuestions' properties and KnowEdit's relations one in three, of the sheets one in six (half of which
+the threshold is calibrated on), and whatever asks nearly the same as one of these; but never what everybody
+asks, see `larimar_editor.data.questions.kinds.kept_apart`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from larimar_editor.data.questions.kinds import (
     SUBJECT,
     Asked,
     Question,
+    common_names,
     falls_in,
+    kept_apart,
     read_fragments,
     read_kinds,
 )
@@ -51,6 +54,7 @@ SHARES = {
 }
 _FOR_CALIBRATION = 6  # one sheet in so many; every other of them is measured with instead
 _OF_SUBJECTS = 2 * _FOR_CALIBRATION
+_MOST_OF_ONE = 10  # facts about one subject that are measured with
 _NAMES_OF_RELATIONS = 400  # of each kind of subject
 
 
@@ -141,6 +145,12 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
     kinds = [kind for kind in map(kept, read_kinds()) if kind]
     sheets = read_sheets()
     rows = {sheet.subject: [row for row in map(kept, sheet.kinds()) if row] for sheet in sheets}
+    # Of a sheet that is held out; what everybody asks is trained on with other sheets, so not measured with.
+    apart = {
+        name: [row for row in of_sheet if row.name not in common_names()]
+        for name, of_sheet in rows.items()
+        if kept_apart(name, _FOR_CALIBRATION)
+    }
     properties = [
         kind
         for name, wordings in read_wordings().items()
@@ -149,14 +159,13 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
     fragments = read_fragments()
     given, rng = Names(text=read_sentences(SENTENCES), text_share=0.5), random.Random(0)
     relations = [kind for each in read_relations() if (kind := kept(_relation(each, fragments, given, rng)))]
-    held_out = lambda kind: falls_in(kind.relation, HELD_OUT_PROPERTIES)
+    apart_by_name = lambda kind: kept_apart(kind.name, HELD_OUT_KINDS)
+    held_out = lambda kind: kept_apart(kind.relation, HELD_OUT_PROPERTIES)
     typed = {case.subject or "" for path in (TYPED, TYPED_TO_CALIBRATE) for case in scope_cases(path)}
     measured = lambda name: any(written_alike(name, other) for other in typed)
     training: dict[str, Sequence[Question]] = {
-        "kinds": [kind for kind in kinds if not falls_in(kind.name, HELD_OUT_KINDS)],
-        "sheets": [
-            row for name, of_sheet in rows.items() if not falls_in(name, _FOR_CALIBRATION) for row in of_sheet
-        ],
+        "kinds": [kind for kind in kinds if not apart_by_name(kind)],
+        "sheets": [row for name, of_sheet in rows.items() if name not in apart for row in of_sheet],
         "simplequestions": [kind for kind in properties if not held_out(kind)],
         "relations": relations,
         TYPED_ONES: [
@@ -165,17 +174,17 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
             if not any(map(without, each.wordings)) and not measured(each.record["subject"])
         ],
     }
-    calibration = [
-        row
-        for name, of_sheet in rows.items()
-        if falls_in(name, _FOR_CALIBRATION) and not falls_in(name, _OF_SUBJECTS)
-        for row in of_sheet
-    ]
+    of_subjects = {
+        name: of_sheet
+        for name, of_sheet in apart.items()
+        if falls_in(name, _OF_SUBJECTS) and len(of_sheet) > _MOST_OF_ONE
+    }
     return Questions(
         training,
-        calibration,
-        [kind for kind in kinds if falls_in(kind.name, HELD_OUT_KINDS)] + list(filter(held_out, properties)),
-        {name: of_sheet for name, of_sheet in rows.items() if falls_in(name, _OF_SUBJECTS)},
+        [row for name, of_sheet in apart.items() if name not in of_subjects for row in of_sheet],
+        [kind for kind in kinds if kept_apart(kind.name, HELD_OUT_KINDS)]
+        + list(filter(held_out, properties)),
+        of_subjects,
         QuestionNames.read()
         .with_subjects(names_of(sheets) | _names_of_relations(given))
         .with_known(read_known_names(without=measured)),

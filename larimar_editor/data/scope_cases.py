@@ -12,7 +12,7 @@ from pathlib import Path
 from larimar_editor.data import knowedit
 from larimar_editor.data.edits import load_edits
 from larimar_editor.data.questions.facts import AskedFacts, fitting_target
-from larimar_editor.data.questions.kinds import SUBJECT, falls_in, read_kinds
+from larimar_editor.data.questions.kinds import SUBJECT, kept_apart, read_kinds
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, cut_wordings
 
 # Facts that were typed by hand, with what one would ask: some to measure with, which nothing is trained or
@@ -171,7 +171,7 @@ def _of_simplequestions(path: Path, count: int, seed: int) -> list[ScopeCase]:
     wordings = {
         name: every
         for name, every in cut_wordings(path, fewest=6).items()
-        if falls_in(name, HELD_OUT_PROPERTIES)
+        if kept_apart(name, HELD_OUT_PROPERTIES)
     }
     names = [name for many in AskedFacts(read_kinds()).names.subjects.values() for name in many]
     cases = []

@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 from larimar_editor.data.knowedit import KnowEditFacts
 from larimar_editor.data.question_sources import facts_of_subjects, questions, records
-from larimar_editor.data.questions.kinds import falls_in
+from larimar_editor.data.questions.kinds import common_names, falls_in
+from larimar_editor.data.questions.sheets import read_sheets
 
 RECORD = {
     "subject": "Ada Byron",
@@ -47,9 +48,25 @@ def test_nothing_that_is_measured_with_is_trained_on():
     assert len(trained) > 2000 and len(asked.of_subjects) >= 10
 
 
+def test_what_everybody_asks_is_trained_on_and_only_that_is_listed():
+    asked = questions()
+    trained = {kind.name for kinds in asked.training.values() for kind in kinds}
+    for name in ("company: company headquarters", "anything: P106", "factbox: film: The composer of {} is"):
+        assert name in trained
+    apart = {row.name for rows in (asked.calibration, *asked.of_subjects.values()) for row in rows}
+    assert not common_names() & apart
+    sheets = {sheet.subject for sheet in read_sheets()}
+    rows = {row.name for sheet in read_sheets() for row in sheet.kinds()}
+    relations = {name for name in common_names() if ": " not in name and "{}" in name}
+    properties = {name.removeprefix("anything: ") for name in trained}
+    known = trained | properties | sheets | rows | relations
+    assert common_names() and common_names() <= known, "a name that is misspelt keeps nothing in"
+    assert all(falls_in(name, 3) for name in relations), "these are trained on anyway"
+
+
 def test_what_asks_nearly_the_same_as_something_held_out_is_left_out():
     asked = questions()
-    rest, dropped = asked.unlike(letters, 0.95)
+    rest, dropped = asked.unlike(letters, 0.93)
     left = {kind.name for kinds in rest.training.values() for kind in kinds}
     assert dropped and not left & {name for name, _ in dropped}
     assert sum(map(len, rest.training.values())) + len(dropped) == sum(map(len, asked.training.values()))
@@ -65,7 +82,7 @@ def test_what_asks_nearly_the_same_as_something_held_out_is_left_out():
         one, two = (
             letters([w.replace("{}", "X") for w in each.wordings]) for each in (kinds[name], held_out[other])
         )
-        assert float((one @ two.T).amax(dim=1).mean()) >= 0.95
+        assert float((one @ two.T).amax(dim=1).mean()) >= 0.93
 
 
 def test_records_name_their_source_and_are_the_same_again():

@@ -7,7 +7,7 @@ import pytest
 
 from larimar_editor.data.knowedit import KnowEditFacts
 from larimar_editor.data.question_sources import questions
-from larimar_editor.data.questions.kinds import falls_in
+from larimar_editor.data.questions.kinds import kept_apart
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES
 from larimar_editor.data.relations import wording_of
 from larimar_editor.data.scope_cases import (
@@ -103,7 +103,7 @@ def test_edits_and_simplequestions_are_read(tmp_path):
     asked = [
         (verb, form) for verb in verbs for form in (*forms, "the town where {} was %s?", "was {} %s here?")
     ]
-    held_out = [f"P{n}" for n in range(100) if falls_in(f"P{n}", HELD_OUT_PROPERTIES)]
+    held_out = [f"P{n}" for n in range(100) if kept_apart(f"P{n}", HELD_OUT_PROPERTIES)]
     of_verb = dict(zip(verbs, held_out))
     lines = [
         f"Q{n}\t{of_verb[verb]}\tQ1\t{form.format(f'zed{place}x{n}') % verb}"

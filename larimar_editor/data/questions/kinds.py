@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,20 @@ OTHER = {"inverse": 3, "negations": 2, "two_hops": 3}
 def falls_in(name: str, parts: int) -> bool:
     """Whether a name is of the one part in so many that is held out: always the same for the same name."""
     return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % parts == 0
+
+
+def kept_apart(name: str, parts: int) -> bool:
+    """Whether nothing is trained on what is of this name: it `falls_in` the one part in so many, and is
+    nothing that everybody asks, as ``common.txt`` has it.
+    """
+    return falls_in(name, parts) and name not in common_names()
+
+
+@cache
+def common_names() -> frozenset[str]:
+    """Names of what everybody asks, which is never held out."""
+    lines = (FOLDER / "common.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
 
 
 @dataclass(frozen=True)
@@ -102,8 +117,8 @@ class Kind:
 
     @property
     def is_held_out(self) -> bool:
-        """Whether it is of the quarter that nothing is trained on, by its name alone."""
-        return falls_in(self.name, HELD_OUT_KINDS)
+        """Whether it is of those that nothing is trained on, by its name alone."""
+        return kept_apart(self.name, HELD_OUT_KINDS)
 
 
 Question = Kind | Asked
