@@ -154,7 +154,7 @@ EVALUATION = Evaluation(
     _plot,
     note="Each query against its own fact alone. The first three columns should be 1, the next six 0; at the "
     "checkpoint's threshold, or, for the sentence encoder as it is, at the equal-error point of these very "
-    "cases. Equal-error rate and F1 are of all prompts but the written one. Made-up facts are of the quarter "
-    "of the kinds of questions that nothing is trained on; those typed by hand are written without a look at "
-    "any of them. Further data by `--data`.",
+    "cases. Equal-error rate and F1 are of all prompts but the written one. Made-up facts are of kinds of "
+    "questions that nothing is trained on, nor on what asks nearly the same; those typed by hand are written "
+    "without a look at any of them. Further data by `--data`.",
 )
