@@ -29,7 +29,7 @@ setup(
     package_data={
         "larimar_editor": ["checkpoints/*/*", "evaluation/tables/*.yaml"],
         "larimar_editor.data": ["*.json", "*.txt", "*.yaml", "*.md", "answers/*.txt"],
-        "larimar_editor.data.questions": ["*.json", "*.yaml", "*/*.yaml", "*/*.json", "*/*/*.json"],
+        "larimar_editor.data.questions": ["*.json", "*.txt", "*.yaml", "*/*.yaml", "*/*.json", "*/*/*.json"],
         "larimar_editor.hparams_files": ["*/*.yaml"],
     },
     install_requires=[
