@@ -14,6 +14,7 @@ from larimar_editor.data.scope_cases import ScopeCase, scope_cases
 from larimar_editor.model.checkpoint import WEIGHTS
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.scope import detectors
 from larimar_editor.scope.calibration import (
     Judge,
     accepting_at_most,
@@ -32,11 +33,14 @@ WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux
 
 
 @pytest.fixture(scope="module")
-def external():
+def weights():
     stored = load_file(shipped("llama-smollm2-135m") / WEIGHTS)
-    weights = {
-        name.removeprefix("scope."): value for name, value in stored.items() if name.startswith("scope.")
-    }
+    return {name.removeprefix("scope."): value for name, value in stored.items() if name.startswith("scope.")}
+
+
+@pytest.fixture(scope="module")
+def external(weights):
+    """The first two of its stages."""
     return ExternalScopeDetector(sentence_encoder(), weights)
 
 
@@ -130,18 +134,23 @@ def test_nothing_is_in_scope_of_nothing(external):
     assert not decision.in_scope.any() and torch.isinf(decision.score).all()
 
 
-def test_the_shipped_detector_tells_rephrasings_from_locality_prompts(external):
+def test_the_shipped_detector_tells_rephrasings_from_locality_prompts(external, weights):
     """The project's own edits, which it was not made from; the encoder as it is has an equal-error rate of
     0.074.
     """
     cases = scope_cases(OWN_EDITS)
-    found = calibrate(Judge(external), cases, None, None)
+    larger = detectors.sentence_encoder("all-mpnet-base-v2")
+    whole = Judge(ExternalScopeDetector(sentence_encoder(), weights, lambda: larger))
+    found = calibrate(whole, cases, None, None)
     assert found.prompts == {"written": 60, "rephrasings": 120, "other_subjects": 180}
     plain = calibrate(Judge(ExternalScopeDetector(sentence_encoder())), cases, None, None)
-    assert found.equal_error_rate < 0.8 * plain.equal_error_rate and found.f1 > plain.f1
-    judged = [Judge(external).scores(case) for case in cases]
-    share = lambda sort: np.mean([score >= THRESHOLD for scores in judged for score in scores[sort]])
-    assert share("written") == 1 and share("rephrasings") >= 0.85 and share("other_subjects") <= 0.05
+    assert found.equal_error_rate < 0.6 * plain.equal_error_rate and found.f1 > plain.f1
+    for judge in (whole, Judge(external)):
+        judged = [judge.scores(case) for case in cases]
+        share = lambda sort, judged=judged: np.mean(
+            [score >= THRESHOLD for scores in judged for score in scores[sort]]
+        )
+        assert share("written") == 1 and share("rephrasings") >= 0.85 and share("other_subjects") <= 0.05
 
 
 def test_other_questions_about_the_subject_are_out_where_the_encoder_takes_them_in(external):
