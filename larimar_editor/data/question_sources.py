@@ -182,8 +182,7 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
     return Questions(
         training,
         [row for name, of_sheet in apart.items() if name not in of_subjects for row in of_sheet],
-        [kind for kind in kinds if kept_apart(kind.name, HELD_OUT_KINDS)]
-        + list(filter(held_out, properties)),
+        [*filter(apart_by_name, kinds), *filter(held_out, properties)],
         of_subjects,
         QuestionNames.read()
         .with_subjects(names_of(sheets) | _names_of_relations(given))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from larimar_editor.data.knowedit import KnowEditFacts
+from larimar_editor.data.knowedit import HELD_OUT_RELATIONS, KnowEditFacts
 from larimar_editor.data.question_sources import facts_of_subjects, questions, records
 from larimar_editor.data.questions.kinds import common_names, falls_in
 from larimar_editor.data.questions.sheets import read_sheets
@@ -61,7 +61,7 @@ def test_what_everybody_asks_is_trained_on_and_only_that_is_listed():
     properties = {name.removeprefix("anything: ") for name in trained}
     known = trained | properties | sheets | rows | relations
     assert common_names() and common_names() <= known, "a name that is misspelt keeps nothing in"
-    assert all(falls_in(name, 3) for name in relations), "these are trained on anyway"
+    assert all(falls_in(name, HELD_OUT_RELATIONS) for name in relations), "these are trained on anyway"
 
 
 def test_what_asks_nearly_the_same_as_something_held_out_is_left_out():

@@ -31,7 +31,7 @@ TEMPERATURE = 0.05
 # A pair's share in what the third stage learns from: p (1 - p), of the second's log-odds times _HARDNESS, and
 # _EASY of any.
 _HARDNESS, _EASY = 0.6, 0.02
-DROPOUT = 0.0
+DROPOUT = 0.0  # the encoder's own is set to this: no stage has learned all there is to learn
 _CHUNKS = 3  # parts of a batch, by length, each padded for itself
 _LAYERS = ["query", "key", "value", "dense", "q", "k", "v", "o"]  # as BERT and MPNet name them
 
