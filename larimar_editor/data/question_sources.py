@@ -10,7 +10,7 @@ asks, see `larimar_editor.data.questions.kinds.kept_apart`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -36,7 +36,7 @@ from larimar_editor.data.questions.kinds import (
     read_kinds,
 )
 from larimar_editor.data.questions.known_names import read_known_names
-from larimar_editor.data.questions.sheets import names_of, read_sheets
+from larimar_editor.data.questions.sheets import Sheet, names_of, read_sheets
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, read_wordings
 from larimar_editor.data.relations import Names, Relation, read_relations
 from larimar_editor.data.scope_cases import TYPED, TYPED_TO_CALIBRATE, scope_cases
@@ -141,53 +141,68 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
     Args:
         without: says of a wording whether it is left out, because an evaluation asks it.
     """
-    kept = lambda question, **also: _less(question, without)
-    kinds = [kind for kind in map(kept, read_kinds()) if kind]
+    kinds, kinds_apart = _parted(read_kinds(), lambda kind: kept_apart(kind.name, HELD_OUT_KINDS), without)
+    properties, properties_apart = _parted(
+        (Asked(name, ANY_SUBJECT, tuple(wordings)) for name, wordings in read_wordings().items()),
+        lambda kind: kept_apart(kind.relation, HELD_OUT_PROPERTIES),
+        without,
+    )
     sheets = read_sheets()
-    rows = {sheet.subject: [row for row in map(kept, sheet.kinds()) if row] for sheet in sheets}
-    # Of a sheet that is held out; what everybody asks is trained on with other sheets, so not measured with.
-    apart = {
-        name: [row for row in of_sheet if row.name not in common_names()]
-        for name, of_sheet in rows.items()
-        if kept_apart(name, _FOR_CALIBRATION)
-    }
-    properties = [
-        kind
-        for name, wordings in read_wordings().items()
-        if (kind := kept(Asked(name, ANY_SUBJECT, tuple(wordings))))
-    ]
+    rows, rows_to_calibrate, of_subjects = _of_sheets(sheets, without)
+    named, rng = Names(text=read_sentences(SENTENCES), text_share=0.5), random.Random(0)
     fragments = read_fragments()
-    given, rng = Names(text=read_sentences(SENTENCES), text_share=0.5), random.Random(0)
-    relations = [kind for each in read_relations() if (kind := kept(_relation(each, fragments, given, rng)))]
-    apart_by_name = lambda kind: kept_apart(kind.name, HELD_OUT_KINDS)
-    held_out = lambda kind: kept_apart(kind.relation, HELD_OUT_PROPERTIES)
+    relations = [_relation(each, fragments, named, rng) for each in read_relations()]
     typed = {case.subject or "" for path in (TYPED, TYPED_TO_CALIBRATE) for case in scope_cases(path)}
     measured = lambda name: any(written_alike(name, other) for other in typed)
     training: dict[str, Sequence[Question]] = {
-        "kinds": [kind for kind in kinds if not apart_by_name(kind)],
-        "sheets": [row for name, of_sheet in rows.items() if name not in apart for row in of_sheet],
-        "simplequestions": [kind for kind in properties if not held_out(kind)],
-        "relations": relations,
+        "kinds": kinds,
+        "sheets": rows,
+        "simplequestions": properties,
+        "relations": _parted(relations, lambda kind: False, without)[0],
         TYPED_ONES: [
             each
             for each in read_by_hand()
             if not any(map(without, each.wordings)) and not measured(each.record["subject"])
         ],
     }
-    of_subjects = {
-        name: of_sheet
-        for name, of_sheet in apart.items()
-        if falls_in(name, _OF_SUBJECTS) and len(of_sheet) > _MOST_OF_ONE
-    }
     return Questions(
         training,
-        [row for name, of_sheet in apart.items() if name not in of_subjects for row in of_sheet],
-        [*filter(apart_by_name, kinds), *filter(held_out, properties)],
+        rows_to_calibrate,
+        [*kinds_apart, *properties_apart],
         of_subjects,
         QuestionNames.read()
-        .with_subjects(names_of(sheets) | _names_of_relations(given))
+        .with_subjects(names_of(sheets) | _names_of_relations(named))
         .with_known(read_known_names(without=measured)),
     )
+
+
+def _parted(
+    asked: Iterable[Question], apart: Callable[[Question], bool], without: Callable[[str], bool]
+) -> tuple[list[Question], list[Question]]:
+    """What is trained on and what is held out of it, less the wordings that are left out."""
+    left = [question for each in asked if (question := _less(each, without))]
+    return [each for each in left if not apart(each)], [each for each in left if apart(each)]
+
+
+def _of_sheets(
+    sheets: Sequence[Sheet], without: Callable[[str], bool]
+) -> tuple[list[Question], list[Question], dict[str, list[Question]]]:
+    """Rows to train on, rows to calibrate on, and the sheets to measure with, by their kind of subject.
+
+    Of a sheet that is held out, what everybody asks is not measured with: it is trained on with other sheets.
+    """
+    training, calibration, of_subjects = [], [], {}
+    for sheet in sheets:
+        rows, _ = _parted(sheet.kinds(), lambda row: False, without)
+        if not kept_apart(sheet.subject, _FOR_CALIBRATION):
+            training += rows
+            continue
+        rows = [row for row in rows if row.name not in common_names()]
+        if falls_in(sheet.subject, _OF_SUBJECTS) and len(rows) > _MOST_OF_ONE:
+            of_subjects[sheet.subject] = rows
+        else:
+            calibration += rows
+    return training, calibration, of_subjects
 
 
 def calibration_facts(asked: Questions, seed: int = 0) -> AskedFacts:
