@@ -51,7 +51,8 @@ def calibrate(
     """Find the scope detector's thresholds: the lowest that keep the stated shares of false accepts.
 
     It prints the shares that are accepted of every sort of prompt: rewordings and aliases, which should be,
-    and other questions, other subjects, names that are alike, negations and two hops, which should not. The
+    and other questions, other subjects, names that are alike, negations and two hops, which should not; of
+    all cases together and, at the same rates, of the made-up and of the typed ones alone. The
     external detector's first stage gets a threshold of its own besides, scope_cosine. The internal detector
     is trained first and gets the equal-error point: on made-up facts or, with --data, on two thirds of its
     wordings.
@@ -71,39 +72,39 @@ def calibrate(
 
     model, folder = load_larimar(checkpoint, "float32", {})
     if data is None:
-        cases = calibration.made_up_cases(asked(), limit or 600, seed) + scope_cases(
-            TYPED_TO_CALIBRATE, limit
-        )
+        made_up = calibration.made_up_cases(asked(), limit or 600, seed)
+        sets = {"made up": made_up, "typed": scope_cases(TYPED_TO_CALIBRATE, limit)}
     else:
-        cases = scope_cases(data, limit)
+        sets = {"given": scope_cases(data, limit)}
+
     report: dict = {"detector": detector, "checkpoint": folder}
     settings: dict = {"scope": detector}
     if detector == "external":
+        of_sets = lambda judge: calibration.calibrate_sets(judge, sets, questions, subjects)
         external, candidates = model.detectors.external, model.config.scope_candidates
-        first = calibration.calibrate(calibration.Judge(external, 0), cases, questions, subjects)
+        first, shown = of_sets(calibration.Judge(external, 0))
         settings |= {"scope_threshold": first.threshold, "scope_cosine": None}
-        report["scope_threshold"] = first.to_dict()
+        report["scope_threshold"] = shown
         if candidates and external.look is not None:
             judge = calibration.Judge(external, candidates, least_cosine=first.reached, sure=0.5)
-            both = calibration.calibrate(judge, cases, questions, subjects)
+            both, of_both = of_sets(judge)
             settings |= {"scope_threshold": both.threshold, "scope_cosine": first.threshold}
             settings["scope_least_cosine"] = first.reached
-            report |= {"scope_threshold": both.to_dict(), "scope_cosine": first.to_dict()}
+            report |= {"scope_threshold": of_both, "scope_cosine": shown}
             if external.reader is not None:
                 judge = replace(judge, sure=model.config.scope_sure)
-                third = calibration.calibrate(judge, cases, questions, subjects)
+                third, report["reader"] = of_sets(judge)
                 # So that one threshold serves, with the third stage and without.
                 moved = calibration.moved(model.detectors.weights, third.threshold, both.threshold)
                 model.detectors.weights = moved
-                report["reader"] = third.to_dict()
     else:
         encode, size = model.queries.latents, model.config.latent_size
         if data is None:
             made_up = calibration.training_cases(asked(), train, seed)
             internal, weights = calibration.train_internal(encode, size, made_up)
-            result = calibration.calibrate(calibration.Judge(internal), cases, None, None)
+            result, _ = calibration.calibrate_sets(calibration.Judge(internal), sets, None, None)
         else:
-            result, weights = calibration.calibrate_internal(encode, size, cases)
+            result, weights = calibration.calibrate_internal(encode, size, sets["given"])
         settings["scope_threshold"] = result.threshold
         report["scope_threshold"] = result.to_dict()
         model.detectors.weights = dict(model.detectors.weights) | weights

@@ -102,23 +102,68 @@ def calibrate(
     subjects: float | None = 0.01,
     progress: bool = True,
 ) -> Calibration:
-    """The lowest threshold that keeps both rates.
+    """The lowest threshold that keeps both rates: `scored`, and then `calibrated`."""
+    return calibrated(scored(judge, cases, progress), questions, subjects)
+
+
+def calibrate_sets(
+    judge: Judge,
+    sets: Mapping[str, Sequence[ScopeCase]],
+    questions: float | None,
+    subjects: float | None,
+) -> tuple[Calibration, dict]:
+    """The lowest threshold that keeps both rates on all cases together.
+
+    Args:
+        judge, questions, subjects: as in `calibrate`.
+        sets: cases by their name.
+
+    Returns:
+        it, and as plain numbers the same with, where there are several ``sets``, what each would give alone.
+    """
+    scores = {name: scored(judge, cases) for name, cases in sets.items()}
+    sorts = {sort: None for of_set in scores.values() for sort in of_set}
+    together = {
+        sort: [score for of_set in scores.values() for score in of_set.get(sort, ())] for sort in sorts
+    }
+    whole = calibrated(together, questions, subjects)
+    if len(sets) == 1:
+        return whole, whole.to_dict()
+    alone = {name: calibrated(of_set, questions, subjects).to_dict() for name, of_set in scores.items()}
+    return whole, whole.to_dict() | {"sets": alone}
+
+
+def scored(judge: Judge, cases: Sequence[ScopeCase], progress: bool = True) -> dict[str, list[float]]:
+    """Score of every prompt against its case's own fact, by sort.
 
     Args:
         judge: the detector.
-        cases: with prompts that ask the same and prompts that do not.
-        questions: share of other questions about the subject that may be accepted, 0 to 1.
-        subjects: share of the same questions about other subjects that may be.
-            Where both are None, the threshold is the equal-error point of all that asks something else.
+        cases: what is asked.
         progress: whether to show a progress bar.
-
-    Raises:
-        ValueError: no prompts that ask the same, or none that do not.
     """
     by_sort: dict[str, list[float]] = {}
     for case in tqdm(cases, desc="calibration", unit="case", disable=not progress):
         for sort, values in judge.scores(case).items():
             by_sort.setdefault(sort, []).extend(values)
+    return by_sort
+
+
+def calibrated(
+    by_sort: Mapping[str, Sequence[float]],
+    questions: float | None = 0.02,
+    subjects: float | None = 0.01,
+) -> Calibration:
+    """The lowest threshold that keeps both rates.
+
+    Args:
+        by_sort: scores, as `scored` gives them.
+        questions: share of other questions about the subject that may be accepted, 0 to 1.
+        subjects: share of the same questions about other subjects that may be.
+            Where both are None, the threshold is the equal-error point of all that asks something else.
+
+    Raises:
+        ValueError: no prompts that ask the same, or none that do not.
+    """
     same, other = _joined(by_sort, SAME[1:]), _joined(by_sort, OTHER)
     if not len(same) or not len(other):
         raise ValueError("calibration needs prompts that ask the same as a fact, and prompts that do not")

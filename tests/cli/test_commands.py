@@ -237,7 +237,12 @@ def test_calibrate_prints_what_it_found():
     found = run("calibrate", "--limit", "12", "--questions", "0.1", "--subjects", "0.1")
     both, alone = found["scope_threshold"], found["scope_cosine"]
     assert found["detector"] == "external" and both["prompts"]["other_questions"] == 24 + 48
-    for result in (both, alone):
+    sets = both["sets"]
+    assert {name: each["prompts"]["other_questions"] for name, each in sets.items()} == {
+        "made up": 24,
+        "typed": 48,
+    }
+    for result in (both, alone, *sets.values()):
         assert result["accepted"]["other_questions"] <= 0.1 and 0 <= result["equal_error_rate"] <= 1
     assert both["f1"] > alone["f1"], "the second stage is of use"
 

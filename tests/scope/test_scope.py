@@ -20,6 +20,7 @@ from larimar_editor.scope.calibration import (
     accepting_at_most,
     calibrate,
     calibrate_internal,
+    calibrate_sets,
     equal_error,
     train_internal,
 )
@@ -261,6 +262,12 @@ def test_both_stated_rates_are_kept():
     assert found[0.5, 0.5]["other_subjects"] == 0.5 and found[0.5, 0.5]["other_questions"] <= 0.5
     assert found[0.1, 0.8]["other_questions"] == 0.1 == found[0.1, None]["other_questions"]
     assert found[None, 0.1]["other_subjects"] == 0.1 and found[None, 0.1]["other_questions"] == 0
+
+    easier = ScopeCase("w 1", {"rephrasings": ("q 0.9",), "other_questions": ("q 0.1", "q 0.2")})
+    together, shown = calibrate_sets(Judge(Told()), {"one": [case], "other": [easier]}, 0.1, 0.8)
+    assert together == calibrate(Judge(Told()), [case, easier], 0.1, 0.8, progress=False)
+    assert shown["sets"]["one"]["accepted"] == found[0.1, 0.8] and shown["threshold"] == together.threshold
+    assert shown["sets"]["other"]["accepted"] == {"rephrasings": 1.0, "other_questions": 0.0}
 
 
 def test_a_learned_map_is_part_of_the_checkpoint(tiny, tmp_path):
