@@ -76,7 +76,6 @@ def calibrate(
         sets = {"made up": made_up, "typed": scope_cases(TYPED_TO_CALIBRATE, limit)}
     else:
         sets = {"given": scope_cases(data, limit)}
-
     report: dict = {"detector": detector, "checkpoint": folder}
     settings: dict = {"scope": detector}
     if detector == "external":

@@ -36,7 +36,7 @@ from larimar_editor.data.questions.kinds import (
     read_kinds,
 )
 from larimar_editor.data.questions.known_names import read_known_names
-from larimar_editor.data.questions.sheets import Sheet, names_of, read_sheets
+from larimar_editor.data.questions.sheets import names_of, read_sheets
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, read_wordings
 from larimar_editor.data.relations import Names, Relation, read_relations
 from larimar_editor.data.scope_cases import TYPED, TYPED_TO_CALIBRATE, scope_cases
@@ -141,24 +141,27 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
     Args:
         without: says of a wording whether it is left out, because an evaluation asks it.
     """
-    kinds, kinds_apart = _parted(read_kinds(), lambda kind: kept_apart(kind.name, HELD_OUT_KINDS), without)
+
+    def left(asked: Iterable[Question]) -> list[Question]:
+        return [question for each in asked if (question := _less(each, without))]
+
+    kinds, kinds_apart = _parted(left(read_kinds()), lambda kind: kept_apart(kind.name, HELD_OUT_KINDS))
     properties, properties_apart = _parted(
-        (Asked(name, ANY_SUBJECT, tuple(wordings)) for name, wordings in read_wordings().items()),
+        left(Asked(name, ANY_SUBJECT, tuple(wordings)) for name, wordings in read_wordings().items()),
         lambda kind: kept_apart(kind.relation, HELD_OUT_PROPERTIES),
-        without,
     )
     sheets = read_sheets()
-    rows, rows_to_calibrate, of_subjects = _of_sheets(sheets, without)
+    rows, rows_to_calibrate, of_subjects = _of_sheets({each.subject: left(each.kinds()) for each in sheets})
     named, rng = Names(text=read_sentences(SENTENCES), text_share=0.5), random.Random(0)
     fragments = read_fragments()
-    relations = [_relation(each, fragments, named, rng) for each in read_relations()]
+    relations = left(_relation(each, fragments, named, rng) for each in read_relations())
     typed = {case.subject or "" for path in (TYPED, TYPED_TO_CALIBRATE) for case in scope_cases(path)}
     measured = lambda name: any(written_alike(name, other) for other in typed)
     training: dict[str, Sequence[Question]] = {
         "kinds": kinds,
         "sheets": rows,
         "simplequestions": properties,
-        "relations": _parted(relations, lambda kind: False, without)[0],
+        "relations": relations,
         TYPED_ONES: [
             each
             for each in read_by_hand()
@@ -177,29 +180,29 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
 
 
 def _parted(
-    asked: Iterable[Question], apart: Callable[[Question], bool], without: Callable[[str], bool]
+    asked: Sequence[Question], apart: Callable[[Question], bool]
 ) -> tuple[list[Question], list[Question]]:
-    """What is trained on and what is held out of it, less the wordings that are left out."""
-    left = [question for each in asked if (question := _less(each, without))]
-    return [each for each in left if not apart(each)], [each for each in left if apart(each)]
+    """What is trained on, and what is held out of it."""
+    return [each for each in asked if not apart(each)], [each for each in asked if apart(each)]
 
 
 def _of_sheets(
-    sheets: Sequence[Sheet], without: Callable[[str], bool]
+    sheets: Mapping[str, Sequence[Question]],
 ) -> tuple[list[Question], list[Question], dict[str, list[Question]]]:
     """Rows to train on, rows to calibrate on, and the sheets to measure with, by their kind of subject.
 
     Of a sheet that is held out, what everybody asks is not measured with: it is trained on with other sheets.
     """
-    training, calibration, of_subjects = [], [], {}
-    for sheet in sheets:
-        rows, _ = _parted(sheet.kinds(), lambda row: False, without)
-        if not kept_apart(sheet.subject, _FOR_CALIBRATION):
-            training += rows
+    training: list[Question] = []
+    calibration: list[Question] = []
+    of_subjects: dict[str, list[Question]] = {}
+    for subject, of_sheet in sheets.items():
+        if not kept_apart(subject, _FOR_CALIBRATION):
+            training += of_sheet
             continue
-        rows = [row for row in rows if row.name not in common_names()]
-        if falls_in(sheet.subject, _OF_SUBJECTS) and len(rows) > _MOST_OF_ONE:
-            of_subjects[sheet.subject] = rows
+        rows = [row for row in of_sheet if row.name not in common_names()]
+        if falls_in(subject, _OF_SUBJECTS) and len(rows) > _MOST_OF_ONE:
+            of_subjects[subject] = rows
         else:
             calibration += rows
     return training, calibration, of_subjects

@@ -8,7 +8,7 @@ and of the same question about other subjects.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -122,11 +122,7 @@ def calibrate_sets(
         it, and as plain numbers the same with, where there are several ``sets``, what each would give alone.
     """
     scores = {name: scored(judge, cases) for name, cases in sets.items()}
-    sorts = {sort: None for of_set in scores.values() for sort in of_set}
-    together = {
-        sort: [score for of_set in scores.values() for score in of_set.get(sort, ())] for sort in sorts
-    }
-    whole = calibrated(together, questions, subjects)
+    whole = calibrated(_together(scores.values()), questions, subjects)
     if len(sets) == 1:
         return whole, whole.to_dict()
     alone = {name: calibrated(of_set, questions, subjects).to_dict() for name, of_set in scores.items()}
@@ -141,11 +137,8 @@ def scored(judge: Judge, cases: Sequence[ScopeCase], progress: bool = True) -> d
         cases: what is asked.
         progress: whether to show a progress bar.
     """
-    by_sort: dict[str, list[float]] = {}
-    for case in tqdm(cases, desc="calibration", unit="case", disable=not progress):
-        for sort, values in judge.scores(case).items():
-            by_sort.setdefault(sort, []).extend(values)
-    return by_sort
+    shown = tqdm(cases, desc="calibration", unit="case", disable=not progress)
+    return _together(judge.scores(case) for case in shown)
 
 
 def calibrated(
@@ -183,6 +176,15 @@ def calibrated(
         prompts={sort: len(values) for sort, values in by_sort.items()},
         reached=float(np.quantile(by_sort.get("rephrasings") or same, 0.01)),
     )
+
+
+def _together(parts: Iterable[Mapping[str, Sequence[float]]]) -> dict[str, list[float]]:
+    """Scores by sort, of several such."""
+    by_sort: dict[str, list[float]] = {}
+    for part in parts:
+        for sort, values in part.items():
+            by_sort.setdefault(sort, []).extend(values)
+    return by_sort
 
 
 def _joined(by_sort: Mapping[str, Sequence[float]], sorts: Sequence[str]) -> np.ndarray:
