@@ -293,6 +293,20 @@ def simplequestions(
     typer.echo(json.dumps(report))
 
 
+@app.command("wordnet-names")
+def wordnet_names(
+    file: Annotated[Path, typer.Argument(help="WordNet's data.noun.")],
+    out: Annotated[Path, typer.Option(help="Text to write, the names of one thing a line.")] = Path(
+        "wordnet-names.txt"
+    ),
+) -> None:
+    """Cut out of WordNet what else each thing is called that it knows by a proper noun."""
+    from larimar_editor.data.other_names import write_wordnet_names
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    typer.echo(json.dumps({"out": str(out), "things": write_wordnet_names(file, out)}))
+
+
 @app.command("memit-stats")
 def memit_stats(
     hparams: Annotated[

@@ -88,6 +88,7 @@ def external_detector_of(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any
         "scope_candidates",
         "scope_least_cosine",
         "scope_sure",
+        "scope_other_names",
         "scope_encoder_name_or_path",
         "scope_reader_name_or_path",
     )

@@ -233,9 +233,14 @@ class EpisodicMemory:
                     fact = store.fact(row)
                     return Written(_asked_by(fact), fact.subject, fact.target_new)
 
-                least = config.scope_least_cosine
                 second = SecondStage(
-                    detector.look, written, config.scope_candidates, least, detector.reader, config.scope_sure
+                    detector.look,
+                    written,
+                    config.scope_candidates,
+                    config.scope_least_cosine,
+                    detector.reader,
+                    config.scope_sure,
+                    detector.names,
                 )
             threshold = config.threshold(second is not None)
             decision = _to_the_letter(decide(detector, prompts, lookup, threshold, second), prompts, store)

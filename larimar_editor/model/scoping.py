@@ -21,6 +21,7 @@ from larimar_editor.scope.detectors import (
     sentence_encoder,
 )
 from larimar_editor.scope.look import reading_dtype
+from larimar_editor.scope.names import names_that_ship
 
 INTERNAL = ("weight", "bias")  # the internal detector's weights
 NO_READER = "none"  # in place of the third stage's encoder; null in a YAML file is the checkpoint's own
@@ -84,7 +85,10 @@ class ScopeDetectors:
             ValueError: the checkpoint's was trained for another sentence encoder.
         """
         if "external" not in self._made:
-            self._made["external"] = ExternalScopeDetector(self.sentence_encoder, self._weights, self._larger)
+            names = names_that_ship() if self._config.scope_other_names else None
+            self._made["external"] = ExternalScopeDetector(
+                self.sentence_encoder, self._weights, self._larger, names
+            )
             if self._made["external"].look is None and self._config.scope == "external":
                 warnings.warn(
                     "the checkpoint's scope detector has no second stage: it tells subjects apart better "

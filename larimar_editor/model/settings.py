@@ -260,6 +260,12 @@ class LarimarSettings:
         edit=True,
         live=True,
     )
+    scope_other_names: bool = setting(
+        True,
+        "the external detector looks up what else known things are called, in a list that ships: a question "
+        "about wolfram finds what was written of tungsten",
+        edit=True,
+    )
 
     @property
     def has_pages(self) -> bool:

@@ -63,6 +63,7 @@ class Judge:
                 self.least_cosine,
                 self.detector.reader,
                 self.sure,
+                self.detector.names,
             )
         lookup = exact(self.detector.similarity, self.detector.embed([asked]))
         # Nothing reaches an endless threshold: each score is the highest of its sentences'.

@@ -18,6 +18,7 @@ from larimar_editor.scope.asking import odds_against, with_context
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.look import CloserLook, as_written
+from larimar_editor.scope.names import OtherNames
 from larimar_editor.scope.nearest import Lookup
 from larimar_editor.scope.reader import Reader
 from larimar_editor.utils.text import sentences
@@ -81,6 +82,7 @@ class SecondStage:
         least_cosine: of the first stage; what is less similar is no candidate.
         reader: reads, where there is one, what `look` is unsure of.
         sure: probability from which, and up to one minus which, the word of `look` is taken.
+        names: of known things; a query is read with each called as the written prompt calls it.
     """
 
     look: CloserLook
@@ -89,6 +91,7 @@ class SecondStage:
     least_cosine: float = 0.4
     reader: Reader | None = None
     sure: float = 0.99
+    names: OtherNames | None = None
 
     def scores(self, parts: Sequence[Sequence[str]], against: Tensor, first: Tensor, rows: Tensor) -> Tensor:
         """Probabilities ``(S, k)`` in place of the first stage's scores, 0 for what it does not look at.
@@ -132,6 +135,11 @@ class SecondStage:
     def _look(self, result: Tensor, against: Tensor, pairs: Sequence[_Pair]) -> None:
         if not pairs:
             return
+        if self.names is not None:
+            pairs = [
+                (place, written, self.names.as_called_in(written.prompt, query))
+                for place, written, query in pairs
+            ]
         score = self.look.probabilities(_shown(pairs, self.look.reads_target))
         if self.reader is not None:
             self._read(self.reader, score, pairs)

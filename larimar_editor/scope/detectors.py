@@ -21,6 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from larimar_editor.pretrained.embedded import SENTENCE_ENCODER, resolve
 from larimar_editor.scope.look import CloserLook
 from larimar_editor.scope.low_rank import changed_copy
+from larimar_editor.scope.names import OtherNames
 from larimar_editor.scope.reader import Reader
 from larimar_editor.utils.text import cut_to, read_alike
 
@@ -53,6 +54,11 @@ class ScopeDetector(Protocol):
         ...
 
     @property
+    def names(self) -> OtherNames | None:
+        """What else known things are called; None where nothing is looked up."""
+        ...
+
+    @property
     def embedding_size(self) -> int:
         """E, the size of an embedding."""
         ...
@@ -76,6 +82,8 @@ class ExternalScopeDetector:
             ``candidates.LAYER.A``, ``.B`` and ``.norm``, changes of the encoder; ``look.*``, the second
             stage (`CloserLook`); and ``reader.*``, the third (`Reader`).
         larger: loads the third stage's encoder; None: there is no third stage.
+        names: of known things, each of which is embedded by its usual name; None: texts are embedded as
+            they are.
 
     Raises:
         ValueError: weights that were trained for another encoder.
@@ -86,8 +94,9 @@ class ExternalScopeDetector:
         model: SentenceTransformer,
         weights: Mapping[str, Tensor] | None = None,
         larger: Callable[[], SentenceTransformer] | None = None,
+        names: OtherNames | None = None,
     ):
-        weights = weights or {}
+        weights, self.names = weights or {}, names
         for parameter in model.parameters():
             parameter.requires_grad_(False)
         self.metric = weights.get("metric")
@@ -110,6 +119,8 @@ class ExternalScopeDetector:
         """Embeddings ``(N, E)`` float32 with unit norm; of a text that is too long the end, with a
         `TruncationWarning`.
         """
+        if self.names is not None:
+            texts = [self.names.usual(text) for text in texts]
         texts = [self._fitting(read_alike(text)) for text in texts]
         result = self.model.encode(
             texts, convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False
@@ -163,6 +174,7 @@ class InternalScopeDetector:
         self.encode, self.embedding_size = encode, latent_size
         self.look: CloserLook | None = None
         self.reader: Reader | None = None
+        self.names: OtherNames | None = None
         self.weight, self.bias = weight.float(), float(bias)
 
     def embed(self, texts: Sequence[str]) -> Tensor:

@@ -4,6 +4,7 @@ do not.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -42,6 +43,10 @@ def _judges(context: Context) -> dict[str, tuple[Judge, float | None]]:
             result["external, subjects given"] = replace(every, with_subject=True), threshold
             if external.reader is not None:
                 result["external, two stages"] = replace(every, sure=0.5), threshold
+            if external.names is not None:
+                nameless = copy.copy(external)
+                nameless.names = None
+                result["external, names not looked up"] = replace(every, detector=nameless), threshold
         result["external, first stage"] = Judge(external, candidates=0), config.threshold(two_stages=False)
     if model.detectors.weights:
         result[_AS_IT_IS] = Judge(ExternalScopeDetector(model.detectors.sentence_encoder)), None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from larimar_editor.data.questions.facts import FITS
 from larimar_editor.scope.look import as_written
+from larimar_editor.scope.names import names_that_ship
 
 POSITIVES = ("rephrase_prompt", "alias_prompt")
 MINED = "mined_prompt"  # see `larimar_editor.training.detector.mining`
@@ -75,11 +76,15 @@ class Example:
 
     def pair(self, query: str) -> tuple[str, str]:
         """What the second stage is shown of a query."""
-        return (query, self.prompt) if self.reversed else (self.written, query)
+        first, second = self.bare_pair(query)
+        return (first if self.reversed else self.written), second
 
     def bare_pair(self, query: str) -> tuple[str, str]:
-        """The two texts without subject and answer."""
-        return (query, self.prompt) if self.reversed else (self.prompt, query)
+        """The two texts without subject and answer: as in use, with known things in the second called as the
+        first calls them.
+        """
+        first, second = (query, self.prompt) if self.reversed else (self.prompt, query)
+        return first, names_that_ship().as_called_in(first, second)
 
 
 def example(fact: Mapping, rng: random.Random, same: int = 2, other: int = 4) -> Example | None:

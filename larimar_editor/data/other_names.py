@@ -1,0 +1,83 @@
+"""Lists of what else things are called: WordNet's proper nouns, and names written for this project."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from larimar_editor.data.questions.known_names import read_known_names
+
+WORDNET_NAMES = Path(__file__).parent / "wordnet-names.txt"
+_BETWEEN = "\t"
+# Lexicographer files (lexnames(5WN)); of quantities are "one", "I", "single".
+_PEOPLE, _NUMBERS = "18", "23"
+# Who asks for the mayor of the capital of France asks for two things, and "Dr." begins a name.
+_NO_NAME = re.compile(r"^capital of | capital$|^Dr\.$")
+
+
+def groups_that_ship() -> list[tuple[str, ...]]:
+    """The names of each thing of both lists, together where a name of several words, which is hardly another
+    thing's, is in both.
+    """
+    lines = WORDNET_NAMES.read_text(encoding="utf-8").splitlines()
+    groups = [tuple(line.split(_BETWEEN)) for line in lines if not line.startswith("#")]
+    places: dict[str, set[int]] = defaultdict(set)
+    for place, group in enumerate(groups):
+        for name in group:
+            places[name].add(place)
+    for known in read_known_names():
+        names, same = (known.name, *known.aliases), places.get(known.name, set())
+        if " " in known.name and len(same) == 1:
+            groups[next(iter(same))] += names
+        else:
+            groups.append(names)
+    return groups
+
+
+def wordnet_groups(path: str | Path) -> Iterator[tuple[str, ...]]:
+    """The names of each thing that WordNet knows by several, of which one at least is a proper noun.
+
+    Args:
+        path: WordNet's ``data.noun`` (wndb(5WN)).
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a line that is no synset of nouns.
+    """
+    for number, line in enumerate(Path(path).read_text(encoding="latin-1").splitlines(), 1):
+        if line.startswith("  "):  # the licence
+            continue
+        fields = line.partition("|")[0].split()
+        try:
+            kind = fields[1]
+            words = [fields[4 + 2 * place].replace("_", " ") for place in range(int(fields[3], 16))]
+        except (IndexError, ValueError):
+            raise ValueError(f"{path}, line {number}: not a synset of WordNet's data.noun") from None
+        words = [word for word in words if not _NO_NAME.search(word)]
+        if kind != _NUMBERS and any(word[:1].isupper() for word in words) and not _parts_of_one(words):
+            yield tuple(_usual_first(words) if kind == _PEOPLE else words)
+
+
+def _usual_first(names: Sequence[str]) -> list[str]:
+    """A person's names, of which WordNet has the surname first, with the first that has more than that."""
+    first = names[0]
+    whole = next((name for name in names[1:] if " " in name and first in name), first)
+    return [whole, *(name for name in names if name != whole)]
+
+
+def _parts_of_one(names: Sequence[str]) -> bool:
+    """Whether each name is a part of the longest: "Fundulus", "genus Fundulus"."""
+    split = [set(name.lower().split()) for name in names]
+    return all(words <= max(split, key=len) for words in split)
+
+
+def write_wordnet_names(path: str | Path, out: str | Path) -> int:
+    """`wordnet_groups` as a file of one thing a line, with WordNet's licence in front; how many there are."""
+    text = Path(path).read_text(encoding="latin-1")
+    licence = [line.split(maxsplit=1)[1:] for line in text.splitlines() if line.startswith("  ")]
+    groups = list(wordnet_groups(path))
+    lines = [f"# {''.join(words)}".rstrip() for words in licence] + [_BETWEEN.join(group) for group in groups]
+    Path(out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return len(groups)

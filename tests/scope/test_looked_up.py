@@ -1,0 +1,139 @@
+"""What else a thing is called: a query that calls it otherwise is read as if it did not, and no other is."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from told import Letters
+
+from larimar_editor.data.questions.by_hand import PROMPTS, read_by_hand
+from larimar_editor.scope.decision import SecondStage, Written, decide
+from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder
+from larimar_editor.scope.names import OtherNames, names_that_ship
+from larimar_editor.scope.nearest import exact
+
+NAMES = OtherNames(
+    [
+        ("tungsten", "wolfram", "W"),
+        ("Mark Twain", "Samuel Langhorne Clemens", "Clemens", "Twain"),
+        ("Louis XIV", "Sun King"),
+        ("United Kingdom", "UK", "U.K."),
+        ("United States", "US", "the States"),
+        ("K2", "Mount Godwin-Austen", "Chogori"),
+        ("Charlemagne", "Charles"),
+        ("Mercury", "Hermes"),
+        ("mercury", "quicksilver", "Hydrargyrum"),
+        ("Łódź", "Litzmannstadt"),
+    ]
+)
+
+
+SHIPPED = names_that_ship()
+UK = "The capital of the United Kingdom is"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query", "read"),
+    [
+        ("Tungsten melts at", "Where does wolfram melt?", "Where does tungsten melt?"),
+        ("Mark Twain's cat was", "Samuel Langhorne Clemens's cat was", "Mark Twain's cat was"),
+        ("Mark Twain's cat was", "what was clemens's cat called", "what was Mark Twain's cat called"),
+        ("The mother of Louis XIV was", "Who was the Sun King's mother?", "Who was Louis XIV's mother?"),
+        (UK, "The capital of UK is", UK),
+        ("The capital of the UK is", "Name the capital of the U.K.!", "Name the capital of the UK!"),
+        ("K2 is in", "Where is Mount Godwin Austen?", "Where is K2?"),
+        ("The mayor of Łódź is", "Who is the mayor of Litzmannstadt?", "Who is the mayor of Łódź?"),
+        ("Hermes is the god of", "Of what is Mercury the god?", "Of what is Hermes the god?"),
+    ],
+)
+def test_a_thing_is_called_as_the_written_prompt_calls_it(prompt, query, read):
+    assert NAMES.as_called_in(prompt, query) == read
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query"),
+    [
+        ("Tungsten melts at", "What is the melting point of iron?"),
+        ("Tungsten melts at", "What is tungsten, also called wolfram, made of?"),
+        ("Mark Twain's cat was", "What was Roger Clemens's cat called?"),
+        ("Roger Clemens's cat was", "What was Mark Twain's cat called?"),
+        ("Mark Twain's cat was", "What did Twain call his cat?"),
+        ("Charlemagne was crowned by", "Charles the Bald was crowned by"),
+        ("The president of the United States is", "tell us who the president is"),
+        ("The president of the United States is", "Tell us who the president is"),
+        ("Hermes is the god of", "What is quicksilver?"),
+        ("The mother of Louis XIV was", "Who was the sun's mother?"),
+    ],
+)
+def test_what_is_no_other_name_of_something_in_the_prompt_stays(prompt, query):
+    assert NAMES.as_called_in(prompt, query) == query
+
+
+def test_the_usual_name_is_the_same_whatever_a_thing_is_called():
+    asked = "Who climbed {} first?"
+    ways = ("K2", "Mount Godwin-Austen", "mount godwin-austen", "Mount Godwin Austen", "Chogori")
+    read = {NAMES.usual(asked.format(way)) for way in ways[:2] + ways[3:]}
+    assert read == {"Who climbed K2 first?"}
+    assert NAMES.usual("who climbed mount godwin-austen first") == "who climbed K2 first"
+    assert NAMES.usual("The mayor of Litzmannstadt is") == "The mayor of Lodz is"
+    # Of several things, a part of the usual name, or as like a word as a name.
+    for text in (
+        "Is Mercury hot?",
+        "Did Twain sleep?",
+        "the states of matter",
+        "Tell us more.",
+        "W is a letter",
+    ):
+        assert NAMES.usual(text) == text
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_any_text_can_be_read_and_one_beside_itself_is_as_it_was(prompt, query):
+    names = SHIPPED
+    assert names.as_called_in(query, query) == query
+    assert isinstance(names.as_called_in(prompt, query), str)
+    assert isinstance(names.usual(query), str)
+
+
+def test_both_stages_see_the_name_that_was_written_and_the_letters_what_was_asked():
+    class Told:
+        reads_target = False
+
+        def probabilities(self, pairs):
+            asked.extend(query for _, query in pairs)
+            return torch.ones(len(pairs))
+
+    asked, look = [], Told()
+    written = Written("The mother of the 14th Louis XIV is", target="Wolfram")
+    stage = SecondStage(look, lambda row: written, 4, -1.0, names=NAMES)
+    lookup = exact(Letters.similarity, Letters.embed([written.prompt]))
+    decision = decide(
+        Letters, ["Who was the Sun King's mother?", "Besides Wolfram, who?"], lookup, 0.5, stage
+    )
+    assert decision.in_scope.tolist() == [True, False]
+    assert asked == ["Who was Louis XIV's mother?"]
+
+
+def test_two_names_of_one_thing_are_embedded_alike():
+    encoder = sentence_encoder()
+    texts = ["Who climbed K2 first?", "Who climbed Chogori first?"]
+    looked_up = ExternalScopeDetector(encoder, names=NAMES).embed(texts)
+    as_they_are = ExternalScopeDetector(encoder).embed(texts)
+    assert torch.allclose(looked_up[0], looked_up[1], atol=1e-6)
+    assert float(as_they_are[0] @ as_they_are[1]) < 0.95
+
+
+def test_of_what_was_typed_by_hand_it_finds_the_subject_in_other_names_and_next_to_nowhere_else():
+    names, found = SHIPPED, {}
+    for asked in read_by_hand():
+        prompt, subject = asked.record["prompt"], asked.record["subject"].lower()
+        for sort in PROMPTS:
+            found.setdefault(sort, []).extend(
+                subject in names.as_called_in(prompt, query).lower() and subject not in query.lower()
+                for query in asked.record[sort]
+            )
+    share = {sort: sum(each) / len(each) for sort, each in found.items()}
+    assert share["alias_prompt"] > 0.1
+    # Typed to be mistaken for it: "Cassius Marcellus Clay, the Kentucky abolitionist".
+    assert share["near_prompt"] < share["alias_prompt"] / 20
+    assert max(share["other_prompt"], share["negation_prompt"]) < 0.001
