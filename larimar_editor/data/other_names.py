@@ -11,27 +11,32 @@ from larimar_editor.data.questions.known_names import read_known_names
 
 WORDNET_NAMES = Path(__file__).parent / "wordnet-names.txt"
 _BETWEEN = "\t"
+_BRACKETS = re.compile(r"\s*\([^)]*\)")
 # Lexicographer files (lexnames(5WN)); of quantities are "one", "I", "single".
 _PEOPLE, _NUMBERS = "18", "23"
 # Who asks for the mayor of the capital of France asks for two things, and "Dr." begins a name.
 _NO_NAME = re.compile(r"^capital of | capital$|^Dr\.$")
 
 
-def groups_that_ship() -> list[tuple[str, ...]]:
-    """The names of each thing of both lists, together where a name of several words, which is hardly another
-    thing's, is in both.
+def groups_that_ship() -> list[list[str]]:
+    """The names of each thing of both lists, the usual one first, less what is in brackets. A thing of the
+    second list is one of the first where its usual name is in one group alone, and they share another name
+    or that one has several words or is the usual one there too.
     """
     lines = WORDNET_NAMES.read_text(encoding="utf-8").splitlines()
-    groups = [tuple(line.split(_BETWEEN)) for line in lines if not line.startswith("#")]
+    groups = [line.split(_BETWEEN) for line in lines if not line.startswith("#")]
     places: dict[str, set[int]] = defaultdict(set)
     for place, group in enumerate(groups):
         for name in group:
-            places[name].add(place)
+            places[name.casefold()].add(place)
     for known in read_known_names():
-        names, same = (known.name, *known.aliases), places.get(known.name, set())
-        if " " in known.name and len(same) == 1:
-            groups[next(iter(same))] += names
-        else:
+        names = [_BRACKETS.sub("", name) for name in (known.name, *known.aliases) if not known.private]
+        same = places.get(names[0].casefold(), set()) if names else set()
+        group = groups[next(iter(same))] if len(same) == 1 else []
+        shared = {name.casefold() for name in names} & {name.casefold() for name in group}
+        if group and (len(shared) > 1 or " " in names[0] or group[0].casefold() == names[0].casefold()):
+            group += names
+        elif len(names) > 1:
             groups.append(names)
     return groups
 

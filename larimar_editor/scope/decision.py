@@ -113,9 +113,9 @@ class SecondStage:
             for s, k in same:  # to the letter: nothing needs a look
                 result[start + s, k] = 1.0
             open_to_doubt = [
-                ((start + s, k), written, group[s])
+                ((start + s, k), written, read)
                 for s, k, written in found
-                if not asks_something_else(written.prompt, group[s], written.target)
+                if (read := self._read_as(written, group[s])) is not None
             ]
             if open_to_doubt and not same:
                 looked_at.append(open_to_doubt)
@@ -128,18 +128,20 @@ class SecondStage:
     def probability(self, written: Written, query: str) -> Tensor:
         """``()``, that both ask the same; 0 where their letters tell them apart."""
         result = torch.zeros(1, 1)
-        if not asks_something_else(written.prompt, query, written.target):
-            self._look(result, torch.zeros(1), [((0, 0), written, query)])
+        if (read := self._read_as(written, query)) is not None:
+            self._look(result, torch.zeros(1), [((0, 0), written, read)])
         return result[0, 0]
+
+    def _read_as(self, written: Written, query: str) -> str | None:
+        """A query with known things called as the written prompt calls them; None where the letters tell the
+        two apart.
+        """
+        read = query if self.names is None else self.names.as_called_in(written.prompt, query)
+        return None if asks_something_else(written.prompt, query, written.target, read) else read
 
     def _look(self, result: Tensor, against: Tensor, pairs: Sequence[_Pair]) -> None:
         if not pairs:
             return
-        if self.names is not None:
-            pairs = [
-                (place, written, self.names.as_called_in(written.prompt, query))
-                for place, written, query in pairs
-            ]
         score = self.look.probabilities(_shown(pairs, self.look.reads_target))
         if self.reader is not None:
             self._read(self.reader, score, pairs)

@@ -38,7 +38,7 @@ _SET_ASIDE = (
 _ARTICLE = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
 
 
-def asks_something_else(prompt: str, query: str, target: str | None = None) -> bool:
+def asks_something_else(prompt: str, query: str, target: str | None = None, read: str | None = None) -> bool:
     """Whether it is plain from the letters that a query does not ask what a written prompt asks.
 
     It is where each of the two names a number that the other lacks, in digits or as a king has it; a number
@@ -49,8 +49,12 @@ def asks_something_else(prompt: str, query: str, target: str | None = None) -> b
         prompt: the written prompt.
         query: a sentence of a query.
         target: the fact's answer, where it is known.
+        read: the query with things called as the prompt calls them, where that is something else: a name may
+            have a number and another of the same thing none.
     """
-    return _other_numbers(prompt, query) or (target is not None and _set_aside(prompt, query, target))
+    return _other_numbers(prompt, query if read is None else read) or (
+        target is not None and _set_aside(prompt, query, target)
+    )
 
 
 def _other_numbers(prompt: str, query: str) -> bool:

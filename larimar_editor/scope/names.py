@@ -6,7 +6,8 @@ A detector knows another name by its letters, or not at all. What only the world
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,19 +17,28 @@ from larimar_editor.utils.text import plain_letters
 
 _WORD = re.compile(r"[^\W_]+")
 _ARTICLE = re.compile(r"\bthe\s+$", re.IGNORECASE)
-_OF_SEVERAL_WORDS = re.compile(r"(?!(?:the|an?) )\S+ ")
-_BYNAME = re.compile(r" the [A-Z]")  # "Charles the Bald"
+_BYNAME = re.compile(r" (?:the|of) [A-Z]")  # "Charles the Bald", "Edinburgh of the Seven Seas"
+_JOINED = frozenset(".-@/_:")  # "bombay.com"
+_APOSTROPHES = frozenset("'’")
 _MOST_WORDS = 7
+_LONG_WORD = 6  # letters from which a word in lower case is hardly a name and something else as well
 # Names that are words as well, unless they stand as names do: "US", "IT", "WHO".
 _WORDS_TOO = frozenset(
-    "a am an and any are as at be but by can did do for had has he her his hi how i id if in is it its la "
-    "ma may me my no not of off on one or our out pa so the to up us use was way we who will you".split()
+    "a ace act ai am an and any ap ar are art as at be bit but by can cat cd dad did do dot for go had has "
+    "he her hi his hot how i id if in ion is it its la led lie ma man map may me mid my no not of off on one "
+    "or our out pa pal pi pin ran so sun the to up us use was way we who will you".split()
+)
+# What may stand before or behind a name, in capitals at the start of a sentence, and be no part of it.
+_OPENERS = _WORDS_TOO | frozenset(
+    "about after before could describe does during explain from give have into list name near over quiz "
+    "remind says should since state tell that then though under were what whats when where which while whom "
+    "whose why with would".split()
+)
+_TITLES = frozenset(
+    "captain chancellor comrade doctor dr emperor empress general king lady lord miss mr mrs ms pope "
+    "president prince princess prof professor queen saint sir st sultan".split()
 )
 _PARTICLES = frozenset("al bin da de del della den der di du ibn la le van von zu".split())
-_OPENERS = _WORDS_TOO | frozenset(
-    "about after before does from name says tell that then what when where which while who whom whose why "
-    "with were are been were near under since during into over whats".split()
-)
 
 
 @dataclass(frozen=True)
@@ -40,51 +50,93 @@ class _Found:
     key: str
 
 
+class _Text:
+    """A text as its words.
+
+    Attributes:
+        words: where they are.
+        plain: each without accents.
+        lower: each in lower case.
+        shouted: whether there is no small letter.
+        capitals: whether a word beside the first, and "I", has a large one.
+    """
+
+    def __init__(self, text: str):
+        self.text = text
+        self.words = list(_WORD.finditer(text))
+        self.plain = [plain_letters(word[0]) for word in self.words]
+        self.lower = [word.casefold() for word in self.plain]
+        self.shouted = text == text.upper()
+        self.capitals = any(word not in (low, "I") for word, low in zip(self.plain[1:], self.lower[1:]))
+
+    def key(self, first: int, length: int) -> str:
+        return " ".join(self.lower[first : first + length])
+
+    def found(self, first: int, length: int, key: str) -> _Found:
+        start, last = self.words[first].start(), self.words[first + length - 1]
+        # With the full stop of "U.K."
+        stop = (
+            length > 1 and self.text[self.words[first].end()] == "." == self.text[last.end() : last.end() + 1]
+        )
+        return _Found(start, last.end() + stop, key)
+
+    def stands_alone(self, first: int, length: int, found: _Found) -> bool:
+        """Whether what is found is no part of a longer name or word."""
+        start, end, text = found.start, found.end, self.text
+        if start > 1 and text[start - 1] in _APOSTROPHES and text[start - 2].isalnum():
+            return False  # of "what's"
+        before = self._word(first - 1, slice(self.words[first - 1].end(), start)) if first else ""
+        after = first + length
+        behind = self._word(after, slice(end, self.words[after].start())) if after < len(self.words) else ""
+        if before is None or behind is None or before in _PARTICLES:
+            return False
+        if self.shouted:
+            return True
+        titled = before.casefold() in _TITLES
+        return not (_BYNAME.match(text, end) or _of_a_name(behind) or (_of_a_name(before) and not titled))
+
+    def _word(self, place: int, between: slice) -> str | None:
+        """A neighbour of the same phrase; "" where there is none, None where it is of the same word."""
+        gap = self.text[between]
+        if gap in _JOINED:
+            return None
+        return self.plain[place] if gap.isspace() else ""
+
+
 class OtherNames:
     """Names of the same thing.
 
     Args:
-        groups: the names of each thing.
+        groups: the names of each thing, the usual one first; a letter alone is none.
     """
 
     def __init__(self, groups: Iterable[Sequence[str]]):
-        self._written: dict[str, set[str]] = defaultdict(set)
-        self._groups: dict[str, set[int]] = defaultdict(set)
+        written: dict[str, set[str]] = defaultdict(set)
+        places: dict[str, set[int]] = defaultdict(set)
         self._usual: list[str] = []
-        for group in groups:
-            names = [plain for name in group if (plain := _words(name))]
-            place = self._one_of_the_same({name.casefold() for name in names})
-            if place == len(self._usual):
-                self._usual.append(plain_letters(group[0]))
-            for name in names:
-                self._groups[name.casefold()].add(place)
-                self._written[name.casefold()].add(name)
+        for place, group in enumerate(groups):
+            self._usual.append(plain_letters(group[0]))
+            for name in (name for name in map(_words, group) if len(name) > 1):
+                places[name.casefold()].add(place)
+                written[name.casefold()].add(name)
+        self._written, self._groups = dict(written), dict(places)
 
     def __len__(self) -> int:
         return len(self._groups)
 
-    def _one_of_the_same(self, keys: Iterable[str]) -> int:
-        """The group that has two of these names already, or a new one's place."""
-        shared = Counter(place for key in keys for place in self._groups.get(key, ()))
-        place, count = shared.most_common(1)[0] if shared else (0, 0)
-        return place if count > 1 else len(self._usual)
-
     def usual(self, text: str) -> str:
         """A text, with each thing in it called by its usual name, the first of its group: two texts about one
-        thing are alike then, whatever they call it. Only proper nouns are, that stand as they are listed;
-        what is the usual name of anything, or a part of its thing's, stays.
+        thing are alike then, whatever they call it. A name of several things stays, and a part of a thing's
+        usual name, and a short one that may be a word.
         """
+        read = _Text(unicodedata.normalize("NFC", text))
         parts, end = [], 0
-        no_capitals = text == text.lower()
-        for found in _apart(self._found_in(text)):
-            name = _words(text[found.start : found.end])
+        for found in _apart(self._found_in(read), len(read.text)):
             usual = self._usual_of(found.key)
-            listed = name in self._written[found.key] and name != name.lower()
-            plain = listed or (no_capitals and _OF_SEVERAL_WORDS.match(found.key))
-            if usual is not None and plain and len(name) > 2:
-                parts += [text[end : found.start], usual]
+            if usual is not None and self._is_plain(found.key, _words(read.text[found.start : found.end])):
+                parts += [read.text[end : found.start], usual]
                 end = found.end
-        return "".join([*parts, text[end:]])
+        return "".join([*parts, read.text[end:]]) if parts else text
 
     def as_called_in(self, prompt: str, query: str) -> str:
         """A query, with each thing in it called as a written prompt calls it; the query itself where both
@@ -94,62 +146,84 @@ class OtherNames:
             prompt: the written prompt: "Tungsten melts at".
             query: "What is the melting point of wolfram?"
         """
-        asked = list(self._found_in(query))
+        read = _Text(unicodedata.normalize("NFC", query))
+        asked = list(self._found_in(read))
         if not asked:
             return query
-        written = list(self._found_in(prompt))
+        prompt = unicodedata.normalize("NFC", prompt)
+        written = list(self._found_in(_Text(prompt)))
         here, there = ({found.key for found in each} for each in (asked, written))
         parts, end = [], 0
-        for found in _apart(asked):
-            name = next((name for name in written if self._other(found.key, name.key)), None)
+        for found in _apart(asked, len(read.text)) if written else ():
+            name = next((name for name in written if self._are_one(found.key, name.key)), None)
             if name is None or found.key in there or name.key in here:
                 continue
-            called, start = prompt[name.start : name.end], found.start
-            if name.start == 0 and called[0].lower() + called[1:] in self._written[name.key]:
-                called = called[0].lower() + called[1:]
+            called, start = self._called(prompt, name), found.start
             if called[0].isupper():  # a proper noun has an article, or has none
-                start = _with_article(query, start)
+                start = _with_article(read.text, start)
                 called = prompt[_with_article(prompt, name.start) : name.start].lower() + called
-            parts += [query[end:start], called]
+            parts += [read.text[end:start], called]
             end = found.end
-        return "".join([*parts, query[end:]])
+        return "".join([*parts, read.text[end:]]) if parts else query
+
+    def _called(self, prompt: str, name: _Found) -> str:
+        called = prompt[name.start : name.end]
+        small = called[0].lower() + called[1:]
+        return small if name.start == 0 and _words(small) in self._written[name.key] else called
+
+    def _are_one(self, one: str, other: str) -> bool:
+        """Whether two names mean one thing, as far as they mean one alone or are its usual name; of a name
+        and a part of it the letters tell.
+        """
+        return not (_within(one, other) or _within(other, one)) and any(
+            all(
+                len(self._groups[key]) == 1 or _words(self._usual[place]).casefold() == key
+                for key in (one, other)
+            )
+            for place in self._groups[one] & self._groups[other]
+        )
 
     def _usual_of(self, key: str) -> str | None:
-        """The usual name of a thing that is called so; None where this is one, or a part of it."""
-        usual = [self._usual[place] for place in sorted(self._groups[key])]
-        return None if any(_within(key, _words(name).casefold()) for name in usual) else usual[0]
+        places = self._groups[key]
+        if len(places) > 1:
+            return None
+        usual = self._usual[next(iter(places))]
+        of_usual = _words(usual).casefold()
+        return None if _within(key, of_usual) or len(self._groups.get(of_usual, ())) > 1 else usual
 
-    def _other(self, one: str, other: str) -> bool:
-        """Whether two are names of one thing; of a name and a part of it the letters tell."""
-        same_thing = not self._groups[one].isdisjoint(self._groups[other])
-        return same_thing and not _within(one, other) and not _within(other, one)
+    def _is_plain(self, key: str, name: str) -> bool:
+        """Whether a name is hardly anything else however it is typed, or stands in capitals as it is listed."""
+        capital = name[0].isupper() and name in self._written[key]
+        return " " in key or len(key) >= _LONG_WORD or capital
 
-    def _found_in(self, text: str) -> Iterator[_Found]:
+    def _found_in(self, text: _Text) -> Iterator[_Found]:
         """Every name in a text, longest first."""
-        words = list(_WORD.finditer(text))
-        plain = [plain_letters(word[0]) for word in words]
-        lower = [word.casefold() for word in plain]
-        shouted_or_not = lower == plain or not any(word.islower() for word in plain)
-        for length in range(min(_MOST_WORDS, len(words)), 0, -1):
-            for first in range(len(words) - length + 1):
-                key = " ".join(lower[first : first + length])
+        count = len(text.words)
+        for length in range(min(_MOST_WORDS, count), 0, -1):
+            for first in range(count - length + 1):
+                key = text.key(first, length)
                 if key not in self._groups:
                     continue
-                found = _Found(words[first].start(), _end(text, words[first], words[first + length - 1]), key)
-                as_it_stands = _words(text[found.start : found.end])
-                if length == 1 and not self._as_listed(key, as_it_stands, shouted_or_not):
-                    continue
-                before, after = (_beside(text, words, place, found) for place in (first - 1, first + length))
-                if _of_a_name(after) or _BYNAME.match(text, found.end):
-                    continue
-                if length > 1 or not _of_a_name(before):
+                found = text.found(first, length, key)
+                name = _words(text.text[found.start : found.end])
+                if self._is_listed(key, name, text) and text.stands_alone(first, length, found):
                     yield found
 
-    def _as_listed(self, key: str, name: str, shouted_or_not: bool) -> bool:
-        """Whether a word is a name here: in capitals where the name has some."""
-        at_a_start = name[0].lower() + name[1:]
-        listed = not self._written[key].isdisjoint({name, at_a_start})
-        return listed or (shouted_or_not and key not in _WORDS_TOO)
+    def _is_listed(self, key: str, name: str, text: _Text) -> bool:
+        """Whether what may be a word as well is written as the name is."""
+        if text.shouted and key in _WORDS_TOO:
+            return False
+        forms = self._written[key]
+        if name in forms or name[0].lower() + name[1:] in forms:
+            return True
+        if key in _WORDS_TOO or key.startswith("the "):
+            return False
+        if " " in key or len(key) >= _LONG_WORD:
+            return True
+        # "uk" where nothing is in capitals, but never "k".
+        return (text.shouted or not text.capitals) and (
+            len(key) > 2 or (len(key) == 2 and name.upper() in forms)
+        )
 
 
 @lru_cache(maxsize=1)
@@ -162,38 +236,24 @@ def _words(name: str) -> str:
     return " ".join(_WORD.findall(plain_letters(name)))
 
 
-def _end(text: str, first: re.Match, last: re.Match) -> int:
-    """Where a name ends, with the full stop of "U.K."."""
-    stops = text[last.end() : last.end() + 1] == "." and text[first.end() : first.end() + 1] == "."
-    return last.end() + (stops and first is not last)
-
-
 def _within(part: str, whole: str) -> bool:
     return {*part.split()} <= {*whole.split()}
 
 
-def _apart(found: Iterable[_Found]) -> list[_Found]:
+def _of_a_name(word: str) -> bool:
+    return word[:1].isupper() and word.casefold() not in _OPENERS
+
+
+def _apart(found: Iterable[_Found], length: int) -> list[_Found]:
     """Those that do not lie in a longer one, in the order of the text."""
-    kept: list[_Found] = []
+    taken, kept = bytearray(length), []
     for each in found:
-        if all(each.end <= other.start or other.end <= each.start for other in kept):
+        if not any(taken[each.start : each.end]):
+            taken[each.start : each.end] = b"\1" * (each.end - each.start)
             kept.append(each)
     return sorted(kept, key=lambda each: each.start)
 
 
-def _beside(text: str, words: Sequence[re.Match], at: int, name: _Found) -> str:
-    """The word at a place, where it belongs to the same phrase as the name; nothing where there is none."""
-    if not 0 <= at < len(words):
-        return ""
-    start, end = sorted((words[at].span(), (name.start, name.end)))
-    return words[at][0] if text[start[1] : end[0]].isspace() else ""
-
-
-def _of_a_name(word: str) -> bool:
-    """Whether what stands beside it makes a name a part of a longer one: "Emil von Behring"."""
-    return word in _PARTICLES or (word[:1].isupper() and word.casefold() not in _OPENERS)
-
-
 def _with_article(text: str, start: int) -> int:
-    before = _ARTICLE.search(text, 0, start)
-    return before.start() if before else start
+    before = _ARTICLE.search(text[max(0, start - 8) : start])
+    return start - len(before[0]) if before else start

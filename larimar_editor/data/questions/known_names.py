@@ -25,11 +25,13 @@ class KnownName:
         name: its usual one.
         aliases: others.
         mistaken: names of other things that are like it in letters or in meaning.
+        private: whether nobody knows it outside a family, a firm or a made-up world.
     """
 
     name: str
     aliases: tuple[str, ...]
     mistaken: tuple[str, ...]
+    private: bool = False
 
 
 def read_known_names(
@@ -38,7 +40,7 @@ def read_known_names(
     """The names that ship, in Latin letters.
 
     Args:
-        path: a list of ``{"kind", "name", "aliases", "not"}``.
+        path: a list of ``{"kind", "name", "aliases", "not"}``, some with ``"private": true``.
         without: says of a name whether the thing that it is one of is left out.
 
     Raises:
@@ -51,7 +53,7 @@ def read_known_names(
             raise ValueError(f"{path.name}: {both.pop()!r} is and is not another name of {row['name']!r}")
         latin = [tuple(filter(_in_latin_letters, row[part])) for part in ("aliases", "not")]
         if latin[0] and not any(map(without, names)):
-            known.append(KnownName(row["name"], *latin))
+            known.append(KnownName(row["name"], *latin, row.get("private", False)))
     return known
 
 
