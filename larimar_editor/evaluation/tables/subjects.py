@@ -111,7 +111,7 @@ def _plain(context: Context, each: int, edits: Sequence[Edit], threshold: Callab
 
     def score(cases: Sequence[Edit]) -> list[dict]:
         cosine = threshold()  # first: it uses a model of its own
-        model = context.larimar(scope_candidates=0)
+        model = context.larimar(scope_candidates=0, scope_other_names=False)
         trained, before = model.detectors.weights, model.config.scope_cosine
         try:
             model.detectors.weights, model.config.scope_cosine = {}, cosine
