@@ -192,7 +192,7 @@ class OtherNames:
         return None if _within(key, of_usual) or len(self._groups.get(of_usual, ())) > 1 else usual
 
     def _is_plain(self, key: str, name: str) -> bool:
-        """Whether a name is hardly anything else however it is typed, or stands in capitals as it is listed."""
+        """Whether a name is hardly anything else however it is typed, or stands in capitals as listed."""
         capital = name[0].isupper() and name in self._written[key]
         return " " in key or len(key) >= _LONG_WORD or capital
 
