@@ -51,9 +51,9 @@ def read_known_names(
         names = [row["name"], *row["aliases"]]
         if both := {*names} & {*row["not"]}:
             raise ValueError(f"{path.name}: {both.pop()!r} is and is not another name of {row['name']!r}")
-        latin = [tuple(filter(_in_latin_letters, row[part])) for part in ("aliases", "not")]
-        if latin[0] and not any(map(without, names)):
-            known.append(KnownName(row["name"], *latin, row.get("private", False)))
+        aliases, mistaken = (tuple(filter(_in_latin_letters, row[part])) for part in ("aliases", "not"))
+        if aliases and not any(map(without, names)):
+            known.append(KnownName(row["name"], aliases, mistaken, row.get("private", False)))
     return known
 
 
