@@ -226,22 +226,14 @@ class EpisodicMemory:
             raise ValueError("this model has no scope detector (scope: none)")
         with self._lock:
             store, config = self.edited_state.store, self.config
-            lookup, second = self._lookup(detector, store), None
-            if detector.look is not None and config.scope_candidates:
+            lookup = self._lookup(detector, store)
 
-                def written(row: int) -> Written:
-                    fact = store.fact(row)
-                    return Written(_asked_by(fact), fact.subject, fact.target_new)
+            def written(row: int) -> Written:
+                fact = store.fact(row)
+                return Written(_asked_by(fact), fact.subject, fact.target_new)
 
-                second = SecondStage(
-                    detector.look,
-                    written,
-                    config.scope_candidates,
-                    config.scope_least_cosine,
-                    detector.reader,
-                    config.scope_sure,
-                    detector.names,
-                )
+            candidates, least, sure = config.scope_candidates, config.scope_least_cosine, config.scope_sure
+            second = SecondStage.of(detector, written, candidates, least, sure)
             threshold = config.threshold(second is not None)
             decision = _to_the_letter(decide(detector, prompts, lookup, threshold, second), prompts, store)
             if not config.chained_reads or bool(decision.in_scope.all()):

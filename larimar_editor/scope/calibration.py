@@ -53,18 +53,11 @@ class Judge:
     def scores(self, case: ScopeCase) -> dict[str, list[float]]:
         """Score of every prompt of a case against the case's own fact alone, by sort."""
         queries = [prompt for prompts in case.asked.values() for prompt in prompts]
-        asked, second = sentences(case.prompt)[-1], None
-        if self.candidates and self.detector.look is not None:
-            written = Written(asked, case.subject if self.with_subject else None, case.target)
-            second = SecondStage(
-                self.detector.look,
-                lambda row: written,
-                self.candidates,
-                self.least_cosine,
-                self.detector.reader,
-                self.sure,
-                self.detector.names,
-            )
+        asked = sentences(case.prompt)[-1]
+        written = Written(asked, case.subject if self.with_subject else None, case.target)
+        second = SecondStage.of(
+            self.detector, lambda row: written, self.candidates, self.least_cosine, self.sure
+        )
         lookup = exact(self.detector.similarity, self.detector.embed([asked]))
         # Nothing reaches an endless threshold: each score is the highest of its sentences'.
         scores = iter(decide(self.detector, queries, lookup, math.inf, second).score.tolist())

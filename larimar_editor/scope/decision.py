@@ -93,6 +93,22 @@ class SecondStage:
     sure: float = 0.99
     names: OtherNames | None = None
 
+    @classmethod
+    def of(
+        cls,
+        detector: ScopeDetector,
+        written: Callable[[int], Written],
+        candidates: int,
+        least_cosine: float,
+        sure: float,
+    ) -> SecondStage | None:
+        """A detector's, with its third stage and the names that it looks up; None where it has none, or there
+        are to be no ``candidates``. Arguments as the attributes.
+        """
+        if detector.look is None or not candidates:
+            return None
+        return cls(detector.look, written, candidates, least_cosine, detector.reader, sure, detector.names)
+
     def scores(self, parts: Sequence[Sequence[str]], against: Tensor, first: Tensor, rows: Tensor) -> Tensor:
         """Probabilities ``(S, k)`` in place of the first stage's scores, 0 for what it does not look at.
 

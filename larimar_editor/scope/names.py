@@ -43,10 +43,11 @@ _PARTICLES = frozenset("al bin da de del della den der di du ibn la le van von z
 
 @dataclass(frozen=True)
 class _Found:
-    """A name in a text: where it stands, and its words in lower case."""
+    """A name in a text: where it stands, and its words as they stand and in lower case."""
 
     start: int
     end: int
+    name: str
     key: str
 
 
@@ -78,7 +79,7 @@ class _Text:
         stop = (
             length > 1 and self.text[self.words[first].end()] == "." == self.text[last.end() : last.end() + 1]
         )
-        return _Found(start, last.end() + stop, key)
+        return _Found(start, last.end() + stop, " ".join(self.plain[first : first + length]), key)
 
     def stands_alone(self, first: int, length: int, found: _Found) -> bool:
         """Whether what is found is no part of a longer name or word."""
@@ -121,9 +122,6 @@ class OtherNames:
                 written[name.casefold()].add(name)
         self._written, self._groups = dict(written), dict(places)
 
-    def __len__(self) -> int:
-        return len(self._groups)
-
     def usual(self, text: str) -> str:
         """A text, with each thing in it called by its usual name, the first of its group: two texts about one
         thing are alike then, whatever they call it. A name of several things stays, and a part of a thing's
@@ -133,7 +131,7 @@ class OtherNames:
         parts, end = [], 0
         for found in _apart(self._found_in(read), len(read.text)):
             usual = self._usual_of(found.key)
-            if usual is not None and self._is_plain(found.key, _words(read.text[found.start : found.end])):
+            if usual is not None and self._is_plain(found):
                 parts += [read.text[end : found.start], usual]
                 end = found.end
         return "".join([*parts, read.text[end:]]) if parts else text
@@ -191,10 +189,10 @@ class OtherNames:
         of_usual = _words(usual).casefold()
         return None if _within(key, of_usual) or len(self._groups.get(of_usual, ())) > 1 else usual
 
-    def _is_plain(self, key: str, name: str) -> bool:
+    def _is_plain(self, found: _Found) -> bool:
         """Whether a name is hardly anything else however it is typed, or stands in capitals as listed."""
-        capital = name[0].isupper() and name in self._written[key]
-        return " " in key or len(key) >= _LONG_WORD or capital
+        capital = found.name[0].isupper() and found.name in self._written[found.key]
+        return " " in found.key or len(found.key) >= _LONG_WORD or capital
 
     def _found_in(self, text: _Text) -> Iterator[_Found]:
         """Every name in a text, longest first."""
@@ -205,12 +203,12 @@ class OtherNames:
                 if key not in self._groups:
                     continue
                 found = text.found(first, length, key)
-                name = _words(text.text[found.start : found.end])
-                if self._is_listed(key, name, text) and text.stands_alone(first, length, found):
+                if self._is_listed(found, text) and text.stands_alone(first, length, found):
                     yield found
 
-    def _is_listed(self, key: str, name: str, text: _Text) -> bool:
+    def _is_listed(self, found: _Found, text: _Text) -> bool:
         """Whether what may be a word as well is written as the name is."""
+        key, name = found.key, found.name
         if text.shouted and key in _WORDS_TOO:
             return False
         forms = self._written[key]
