@@ -263,7 +263,7 @@ class LarimarSettings:
     scope_other_names: bool = setting(
         True,
         "the external detector looks up what else known things are called, in a list that ships: a question "
-        "about wolfram finds what was written of tungsten",
+        "about wolfram finds what was written of tungsten; initials are read as what they stand for",
         edit=True,
     )
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from larimar_editor.scope.asking import odds_against, with_context
 from larimar_editor.scope.detectors import ScopeDetector
+from larimar_editor.scope.initials import as_abbreviated_in
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.names import OtherNames
@@ -181,9 +182,19 @@ class SecondStage:
             first = first.masked_fill(fragment & (first < _THE_SAME), -torch.inf)
         best = first.flatten().topk(min(self.candidates, first.numel()))
         least = max(self.least_cosine, float(best.values[0]) - TOO_FAR_BEHIND)
-        near = [int(flat) for score, flat in zip(best.values, best.indices) if float(score) >= least]
-        places = [divmod(flat, first.shape[1]) for flat in near]
-        return [(sentence, k, self.written(int(rows[sentence, k]))) for sentence, k in places]
+        found = []
+        for score, flat in zip(best.values.tolist(), best.indices.tolist()):
+            sentence, k = divmod(flat, first.shape[1])
+            if rows[sentence, k] < 0 or score == -torch.inf:
+                continue
+            written = self.written(int(rows[sentence, k]))
+            # Initials are like nothing that they stand for.
+            if score >= least or self._has_initials(written, group[sentence]):
+                found.append((sentence, k, written))
+        return found
+
+    def _has_initials(self, written: Written, query: str) -> bool:
+        return self.names is not None and as_abbreviated_in(written.prompt, query) != query
 
 
 def _shown(pairs: Sequence[_Pair], with_target: bool) -> list[tuple[str, str]]:

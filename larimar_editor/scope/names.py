@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from larimar_editor.data.other_names import groups_that_ship
+from larimar_editor.scope.initials import as_abbreviated_in
+from larimar_editor.scope.small_words import OPENERS, PARTICLES, TITLES, WORDS_TOO
 from larimar_editor.utils.text import plain_letters
 
 _WORD = re.compile(r"[^\W_]+")
@@ -22,23 +24,6 @@ _JOINED = frozenset(".-@/_:")  # "bombay.com"
 _APOSTROPHES = frozenset("'’")
 _MOST_WORDS = 7
 _LONG_WORD = 6  # letters from which a word in lower case is hardly a name and something else as well
-# Names that are words as well, unless they stand as names do: "US", "IT", "WHO".
-_WORDS_TOO = frozenset(
-    "a ace act ai am an and any ap ar are art as at be bit but by can cat cd dad did do dot for go had has "
-    "he her hi his hot how i id if in ion is it its la led lie ma man map may me mid my no not of off on one "
-    "or our out pa pal pi pin ran so sun the to up us use was way we who will you".split()
-)
-# What may stand before or behind a name, in capitals at the start of a sentence, and be no part of it.
-_OPENERS = _WORDS_TOO | frozenset(
-    "about after before could describe does during explain from give have into list name near over quiz "
-    "remind says should since state tell that then though under were what whats when where which while whom "
-    "whose why with would".split()
-)
-_TITLES = frozenset(
-    "captain chancellor comrade doctor dr emperor empress general king lady lord miss mr mrs ms pope "
-    "president prince princess prof professor queen saint sir st sultan".split()
-)
-_PARTICLES = frozenset("al bin da de del della den der di du ibn la le van von zu".split())
 
 
 @dataclass(frozen=True)
@@ -89,11 +74,11 @@ class _Text:
         before = self._word(first - 1, slice(self.words[first - 1].end(), start)) if first else ""
         after = first + length
         behind = self._word(after, slice(end, self.words[after].start())) if after < len(self.words) else ""
-        if before is None or behind is None or before in _PARTICLES:
+        if before is None or behind is None or before in PARTICLES:
             return False
         if self.shouted:
             return True
-        titled = before.casefold() in _TITLES
+        titled = before.casefold() in TITLES
         return not (_BYNAME.match(text, end) or _of_a_name(behind) or (_of_a_name(before) and not titled))
 
     def _word(self, place: int, between: slice) -> str | None:
@@ -137,13 +122,16 @@ class OtherNames:
         return "".join([*parts, read.text[end:]]) if parts else text
 
     def as_called_in(self, prompt: str, query: str) -> str:
-        """A query, with each thing in it called as a written prompt calls it; the query itself where both
-        call it the same, or nothing in it has another name.
+        """A query, with each thing in it called as a written prompt calls it, where that is listed or one is
+        the other's initials; the query itself where both call it the same, or nothing in it has another name.
 
         Args:
             prompt: the written prompt: "Tungsten melts at".
             query: "What is the melting point of wolfram?"
         """
+        return as_abbreviated_in(prompt, self._as_listed(prompt, query))
+
+    def _as_listed(self, prompt: str, query: str) -> str:
         read = _Text(unicodedata.normalize("NFC", query))
         asked = list(self._found_in(read))
         if not asked:
@@ -209,12 +197,12 @@ class OtherNames:
     def _is_listed(self, found: _Found, text: _Text) -> bool:
         """Whether what may be a word as well is written as the name is."""
         key, name = found.key, found.name
-        if text.shouted and key in _WORDS_TOO:
+        if text.shouted and key in WORDS_TOO:
             return False
         forms = self._written[key]
         if name in forms or name[0].lower() + name[1:] in forms:
             return True
-        if key in _WORDS_TOO or key.startswith("the "):
+        if key in WORDS_TOO or key.startswith("the "):
             return False
         if " " in key or len(key) >= _LONG_WORD:
             return True
@@ -239,7 +227,7 @@ def _within(part: str, whole: str) -> bool:
 
 
 def _of_a_name(word: str) -> bool:
-    return word[:1].isupper() and word.casefold() not in _OPENERS
+    return word[:1].isupper() and word.casefold() not in OPENERS
 
 
 def _apart(found: Iterable[_Found], length: int) -> list[_Found]:

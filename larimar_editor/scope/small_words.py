@@ -1,0 +1,19 @@
+"""Small words that stand where names do, or beside them."""
+
+# Names that are words as well, unless they stand as names do: "US", "IT", "WHO".
+WORDS_TOO = frozenset(
+    "a ace act ai am an and any ap ar are art as at be bit but by can cat cd dad did do dot for go had has "
+    "he her hi his hot how i id if in ion is it its la led lie ma man map may me mid my no not of off on one "
+    "or our out pa pal pi pin ran so sun the to up us use was way we who will you".split()
+)
+# What may stand before or behind a name, in capitals at the start of a sentence, and be no part of it.
+OPENERS = WORDS_TOO | frozenset(
+    "about after before could describe does during explain from give have into list name near over quiz "
+    "remind says should since state tell that then though under were what whats when where which while whom "
+    "whose why with would".split()
+)
+TITLES = frozenset(
+    "captain chancellor comrade doctor dr emperor empress general king lady lord miss mr mrs ms pope "
+    "president prince princess prof professor queen saint sir st sultan".split()
+)
+PARTICLES = frozenset("al bin da de del della den der di du ibn la le van von zu".split())

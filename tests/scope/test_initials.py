@@ -1,0 +1,107 @@
+"""Initials are read as the name that they are of, and nothing else is."""
+
+import time
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from told import Letters
+
+from larimar_editor.data.questions.by_hand import PROMPTS, read_by_hand
+from larimar_editor.scope.decision import SecondStage, Written, decide
+from larimar_editor.scope.initials import as_abbreviated_in
+from larimar_editor.scope.names import OtherNames
+from larimar_editor.scope.nearest import exact
+
+SCHOOL = "The head of Kestrel Lane Comprehensive School is"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query", "read"),
+    [
+        (SCHOOL, "Who is head of KLCS?", "Who is head of Kestrel Lane Comprehensive School?"),
+        (SCHOOL, "K.L.C.S. is headed by", "Kestrel Lane Comprehensive School is headed by"),
+        (SCHOOL, "who is head of klcs", "who is head of Kestrel Lane Comprehensive School"),
+        (SCHOOL, "KLCS's head?", "Kestrel Lane Comprehensive School's head?"),
+        ("The head of KLCS is", "Who leads Kestrel Lane Comprehensive School?", "Who leads KLCS?"),
+        ("Fares of the Isle of Wight Ferry:", "IWF fares", "Isle of Wight Ferry fares"),
+        ("Fares of the Isle of Wight Ferry:", "IOWF fares", "Isle of Wight Ferry fares"),
+        ("Is Trans-Baltic Venture Council rich?", "Is TBVC?", "Is Trans-Baltic Venture Council?"),
+        ("Who solved Fermat's Last Theorem?", "Who proved FLT?", "Who proved Fermat's Last Theorem?"),
+    ],
+)
+def test_initials_and_the_name_are_one(prompt, query, read):
+    assert as_abbreviated_in(prompt, query) == read
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query"),
+    [
+        (SCHOOL, "Who is head of KLCT?"),
+        (SCHOOL, "Who is head of Kestrel Lane Comprehensive School?"),
+        (SCHOOL, "Who is head of Kings Langley Catholic School (KLCS)?"),
+        (SCHOOL, "When was the KLCS Annual Fair?"),
+        (SCHOOL, "Who owns klcs.org?"),
+        (SCHOOL, "Who is head of klcs?"),
+        (SCHOOL, "WHO IS HEAD OF KLCS?"),
+        (SCHOOL, "KL is"),
+        ("The head of Kestrel Lane Comprehensive School, KLCS, is", "Who is head of KLCS?"),
+        ("The bell of Wells Holy Angels Temple is", "what is it"),
+        ("The head of Royal Kestrel Lane Comprehensive School is", "Who is head of KLCS?"),
+        ("The head of Kestrel Lane Comprehensive School Dover is", "Who is head of KLCS?"),
+        ("Their dog eats what the cook leaves", "TDE is"),
+    ],
+)
+def test_what_are_not_its_initials_stays(prompt, query):
+    assert as_abbreviated_in(prompt, query) == query
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_any_two_texts_can_be_read(prompt, query):
+    assert as_abbreviated_in(query, query) == query
+    as_abbreviated_in(prompt, query)
+
+
+def test_a_long_text_takes_no_longer_a_word_than_a_short_one():
+    def seconds(count):
+        start = time.perf_counter()
+        as_abbreviated_in("Ask at the Kestrel Lane School of Ants in. " * count, "KLSA, TQQA and KAAS. " * 10)
+        return time.perf_counter() - start
+
+    short, long = (min(seconds(count) for _ in range(3)) for count in (20, 400))
+    assert long < 60 * short
+
+
+def test_a_query_that_is_like_the_prompt_in_nothing_but_the_initials_is_looked_at():
+    class Told:
+        reads_target = False
+
+        def probabilities(self, pairs):
+            asked.extend(query for _, query in pairs)
+            return torch.ones(len(pairs))
+
+    def answered(least_cosine, query, names):
+        stage = SecondStage(Told(), lambda row: Written(SCHOOL), 4, least_cosine, names=names)
+        lookup = exact(Letters.similarity, Letters.embed([SCHOOL]))
+        return bool(decide(Letters, [query], lookup, 0.5, stage).in_scope)
+
+    asked: list[str] = []
+    names = OtherNames([])
+    assert answered(0.999, "KLCS boss?", names)
+    assert asked == ["Kestrel Lane Comprehensive School boss?"]
+    assert not answered(0.999, "KLCT boss?", names)
+    assert not answered(0.999, "KLCS boss?", None)
+
+
+def test_of_what_was_typed_by_hand_other_names_have_initials_and_next_to_nothing_else():
+    found = {sort: [0, 0] for sort in PROMPTS}
+    for asked in read_by_hand():
+        for sort in PROMPTS:
+            for query in asked.record[sort]:
+                found[sort][0] += as_abbreviated_in(asked.record["prompt"], query) != query
+                found[sort][1] += 1
+    share = {sort: count / of for sort, (count, of) in found.items()}
+    assert share["alias_prompt"] > 0.015
+    others = {"other_prompt", "locality_prompt", "near_prompt", "negation_prompt"}
+    assert max(share[sort] for sort in others) < 0.0005
