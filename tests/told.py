@@ -28,12 +28,12 @@ def head(size):
 class Told:
     """A second stage that says what it is told, and notes what it was asked."""
 
-    def __init__(self, reads_target=False, **says):
-        self.reads_target, self.says, self.asked = reads_target, says, []
+    def __init__(self, reads_target=False, otherwise=0.0, **says):
+        self.reads_target, self.otherwise, self.says, self.asked = reads_target, otherwise, says, []
 
     def probabilities(self, pairs):
         self.asked.append(list(pairs))
-        return torch.tensor([self.says.get(written.split()[0], 0.0) for written, _ in pairs])
+        return torch.tensor([self.says.get(written.split()[0], self.otherwise) for written, _ in pairs])
 
 
 class Letters:

@@ -3,10 +3,9 @@
 import time
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from told import Letters
+from told import Letters, Told
 
 from larimar_editor.data.questions.by_hand import PROMPTS, read_by_hand
 from larimar_editor.scope.decision import SecondStage, Written, decide
@@ -74,24 +73,16 @@ def test_a_long_text_takes_no_longer_a_word_than_a_short_one():
 
 
 def test_a_query_that_is_like_the_prompt_in_nothing_but_the_initials_is_looked_at():
-    class Told:
-        reads_target = False
-
-        def probabilities(self, pairs):
-            asked.extend(query for _, query in pairs)
-            return torch.ones(len(pairs))
-
-    def answered(least_cosine, query, names):
-        stage = SecondStage(Told(), lambda row: Written(SCHOOL), 4, least_cosine, names=names)
+    def answered(look, query, names):
+        stage = SecondStage(look, lambda row: Written(SCHOOL), 4, 0.999, names=names)
         lookup = exact(Letters.similarity, Letters.embed([SCHOOL]))
         return bool(decide(Letters, [query], lookup, 0.5, stage).in_scope)
 
-    asked: list[str] = []
-    names = OtherNames([])
-    assert answered(0.999, "KLCS boss?", names)
-    assert asked == ["Kestrel Lane Comprehensive School boss?"]
-    assert not answered(0.999, "KLCT boss?", names)
-    assert not answered(0.999, "KLCS boss?", None)
+    look = Told(otherwise=1.0)
+    assert answered(look, "KLCS boss?", OtherNames([]))
+    assert look.asked == [[(SCHOOL, "Kestrel Lane Comprehensive School boss?")]]
+    assert not answered(look, "KLCT boss?", OtherNames([]))
+    assert not answered(look, "KLCS boss?", None)
 
 
 def test_of_what_was_typed_by_hand_other_names_have_initials_and_next_to_nothing_else():

@@ -4,10 +4,9 @@ import time
 import unicodedata
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from told import Letters
+from told import Letters, Told
 
 from larimar_editor.data.other_names import groups_that_ship
 from larimar_editor.data.questions.by_hand import PROMPTS, read_by_hand
@@ -153,14 +152,7 @@ def test_a_long_text_takes_no_longer_a_word_than_a_short_one():
 
 
 def test_both_stages_see_the_name_that_was_written_and_the_letters_what_was_asked():
-    class Told:
-        reads_target = False
-
-        def probabilities(self, pairs):
-            asked.extend(query for _, query in pairs)
-            return torch.ones(len(pairs))
-
-    asked, look = [], Told()
+    look = Told(otherwise=1.0)
     written = Written("The mother of Louis XIV is", target="Wolfram")
     stage = SecondStage(look, lambda row: written, 4, -1.0, names=NAMES)
     lookup = exact(Letters.similarity, Letters.embed([written.prompt]))
@@ -168,7 +160,7 @@ def test_both_stages_see_the_name_that_was_written_and_the_letters_what_was_aske
         Letters, ["Who was the Sun King's mother?", "Besides Wolfram, who?"], lookup, 0.5, stage
     )
     assert decision.in_scope.tolist() == [True, False]
-    assert asked == ["Who was Louis XIV's mother?"]
+    assert [query for pairs in look.asked for _, query in pairs] == ["Who was Louis XIV's mother?"]
 
 
 def test_two_names_of_one_thing_are_embedded_alike():
