@@ -4,6 +4,7 @@ import time
 import unicodedata
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from told import Letters, Told
