@@ -39,11 +39,17 @@ def results(
     write_only: Annotated[
         bool, typer.Option("--write-only", help="Measure nothing: write the pages from what is there.")
     ] = False,
+    replace_tables: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="Remove tables of another checkpoint or other data, and make them again."
+        ),
+    ] = False,
     methods: MethodsOption = None,
     device: DeviceOption = "cpu",
 ) -> None:
-    """Make the tables of the documentation, and write its pages from them. A run that was stopped goes on;
-    tables that were made with another checkpoint or other data are made again.
+    """Make the tables of the documentation, and write its pages from them. A run that was stopped goes on.
+    Where a table was made with another checkpoint or other data nothing is measured, but with --replace.
 
     The page of results is OUT with .md behind it; it opens with what stands in `introduction.md` in OUT, and
     ends with `closing.md`.
@@ -51,7 +57,7 @@ def results(
     from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
     from larimar_editor.evaluation.harness.baselines import NoBaselines
     from larimar_editor.evaluation.harness.context import Context
-    from larimar_editor.evaluation.harness.evaluation import start_again
+    from larimar_editor.evaluation.harness.evaluation import made_otherwise, start_again
     from larimar_editor.evaluation.published.pages import Published
     from larimar_editor.evaluation.published.plan import Plan
     from larimar_editor.evaluation.tables import find
@@ -72,9 +78,16 @@ def results(
         device=device,
         asked=tuple(asked or ()),
     )
-    for table in planned.tables:
-        if write_only or (chosen is not None and table.name not in chosen):
-            continue
+    wanted = [] if write_only else [each for each in planned.tables if chosen is None or each.name in chosen]
+    if not replace_tables and (
+        other := [each.name for each in wanted if made_otherwise(out / each.name, context)]
+    ):
+        raise typer.BadParameter(
+            f"{out} has {', '.join(other)} of another checkpoint, other data or another environment: "
+            "--out FOLDER makes them elsewhere, --replace in their place",
+            param_hint="--out",
+        )
+    for table in wanted:
         baselines = beside if table.baselines else NoBaselines()
         own = replace(
             context,
@@ -84,7 +97,7 @@ def results(
             baselines=baselines,
         )
         if start_again(out / table.name, own):
-            typer.echo(f"{table.name}: what was there was made with other settings, and is made again")
+            typer.echo(f"{table.name}: what was there was made otherwise, and is made again")
         find(table.name).run(own, out / table.name)
     published = Published(out, planned, context.which_larimar()["checkpoint"])
     page = out.with_suffix(".md")

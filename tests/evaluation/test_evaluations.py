@@ -230,8 +230,18 @@ def test_other_settings_do_not_mix_with_records(hparams, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_evaluation_writes_its_files(name, hparams, tmp_path):
+def test_every_evaluation_writes_its_files_and_says_what_it_reads(name, hparams, tmp_path, monkeypatch):
     pytest.importorskip("easyeditor", exc_type=ImportError)
+    read = set()
+    for source, of in {
+        "counterfact_edits": "counterfact",
+        "zsre_edits": "zsre",
+        "plain_text": "text",
+    }.items():
+        found = Context.__dict__[source]
+        getter = found.fget if isinstance(found, property) else found.func
+        watched = property(lambda self, of=of, getter=getter: read.add(of) or getter(self))
+        monkeypatch.setattr(Context, source, watched)
     context = Context(hparams, out=tmp_path / "all", limit=3, baseline_cases=2, baselines=EasyEditBaselines())
     summary = find(name).run(context, tmp_path, progress=False)
     assert summary == json.loads((tmp_path / "summary.json").read_text())
@@ -251,6 +261,7 @@ def test_every_evaluation_writes_its_files(name, hparams, tmp_path):
     assert all(model.is_empty() for model in context._models.values()), (
         "the next evaluation finds nothing written"
     )
+    assert read <= {*find(name).reads}
 
 
 def test_real_world_answers_are_left_out_where_there_is_no_chat_template(hparams, tmp_path):

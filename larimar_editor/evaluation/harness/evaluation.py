@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from larimar_editor.evaluation.harness.baselines import LARIMAR
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import Estimate, mean, resampled
 from larimar_editor.evaluation.harness.paired import paired
@@ -76,6 +77,7 @@ class Evaluation:
         columns: of the table.
         plot: draws the rows into a file; None where the paper has a table only.
         note: how it differs from the paper's, for the record.
+        reads: which data of a `Context`: ``counterfact``, ``zsre``, ``text``, ``facts``, ``asked``.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Evaluation:
     columns: Sequence[Column]
     plot: Callable[[Sequence[Mapping], Path], None] | None = None
     note: str = ""
+    reads: Sequence[str] = ("counterfact",)
     paper: Mapping = field(init=False)
 
     def __post_init__(self):
@@ -143,13 +146,16 @@ class Evaluation:
         return [column for column in self.columns if not isinstance(column, Statistic)]
 
     def _paired(self, conditions: Sequence[Condition], records: Sequence[Mapping]) -> list[dict]:
-        """What each condition that stands beside another has less than it, or more."""
+        """What each condition that stands beside another has less than it, or more; but not Larimar through
+        the framework beside itself.
+        """
         by_condition: dict[str, dict[str, Mapping]] = {}
         for record in records:
             by_condition.setdefault(record["condition"], {})[record["case"]] = record
         result = []
         for condition in conditions:
-            if condition.beside in by_condition and condition.name in by_condition:
+            itself = condition.settings.get("method") == LARIMAR
+            if condition.beside in by_condition and condition.name in by_condition and not itself:
                 ours, theirs = by_condition[condition.beside], by_condition[condition.name]
                 row: dict = {"name": f"{condition.beside} - {condition.name}"}
                 for column in self._per_case():
@@ -170,9 +176,14 @@ def _machines(conditions: Sequence[Condition], records: Sequence[Mapping]) -> di
     return machines
 
 
+def made_otherwise(out: Path, context: Context) -> bool:
+    """Whether a table's folder has records of other settings than the context's."""
+    return _settings_of(out) not in (None, context.lasting())
+
+
 def start_again(out: Path, context: Context) -> bool:
-    """Remove a table's folder where it was made with other settings than the context's; whether it was."""
-    if _settings_of(out) in (None, context.lasting()):
+    """Remove a table's folder where it is `made_otherwise`; whether it was."""
+    if not made_otherwise(out, context):
         return False
     shutil.rmtree(out)
     return True

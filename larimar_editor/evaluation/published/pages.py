@@ -78,9 +78,13 @@ class Published:
         return self.checkpoint not in (None, settings["checkpoint"])
 
     def brief(self) -> str:
-        """The plan's measures, a column for each method."""
+        """The plan's measures, a column for each method that has a figure."""
         rows = [self._line(measure) for measure in self.plan.brief if measure.table in self.summaries]
-        return _compact(["", "Larimar", *METHODS], rows)
+        headers = ("", "Larimar", *METHODS)
+        kept = [
+            place for place in range(len(headers)) if place < 2 or {row[place] for row in rows} != {NOTHING}
+        ]
+        return _compact([headers[place] for place in kept], [[row[place] for place in kept] for row in rows])
 
     def fill(self, text: str) -> str:
         """A page's text with its blocks made anew.
@@ -137,21 +141,24 @@ class Published:
                 [name, *(_value(rows[name][key]) for key in columns)]
                 for name in asked.get("rows", list(rows))
             ]
-            return _compact(["", *(headers[key] for key in columns)], lines)
+            table = _compact(["", *(headers[key] for key in columns)], lines)
+            return table + ("\n" + _EARLIER if self._is_earlier(summary["settings"]) else "")
         except (KeyError, TypeError) as error:
             raise ValueError(f"results have not all of {given}: {error}") from error
 
 
 def command(planned: Planned, settings: Mapping[str, Any]) -> str:
-    """What makes a table again, from a run's settings."""
+    """What makes a table again, from a run's settings; of the files that were given those that it reads."""
+    reads = find(planned.name).reads
     parts = [f"larimar-editor eval {planned.name} --dtype {settings['dtype']}"]
     parts += [f"--limit {settings['limit']}"] if settings["limit"] else []
     parts.append(f"--baselines {settings['baseline_cases']}")
     parts += [f"--minutes {settings['minutes']:g}"] if settings.get("minutes") else []
     for option in ("counterfact", "zsre", "text", "facts"):
-        if "," in settings[option]:  # a file's name and digest
+        if option in reads and "," in settings[option]:  # a file's name and digest
             parts.append(f"--{option} {settings[option].split(',')[0]}")
-    parts += [f"--data {name.split(',')[0]}" for name in settings["asked"]]
+    if "asked" in reads:
+        parts += [f"--data {name.split(',')[0]}" for name in settings["asked"]]
     return " ".join(parts)
 
 
@@ -175,6 +182,7 @@ def _compact(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return markdown(pd.DataFrame(rows, columns=list(headers)))
 
 
+_EARLIER = "Made with an earlier checkpoint than the one that ships.\n"
 _ABOUT_BRIEF = (
     "Each method's figure is of its own cases, of which the tables below say how many. Behind it: + where "
     "Larimar is ahead of it on the same cases, **-** where Larimar is behind it, each by a paired difference "

@@ -108,4 +108,5 @@ EVALUATION = Evaluation(
     "templates of the project's own, which the shipped checkpoint was trained with. The paper's facts are "
     "ZsRE's. GRACE gets the "
     "first facts only; a Larimar curve has the same ones.",
+    reads=(),
 )

@@ -220,4 +220,5 @@ EVALUATION = Evaluation(
     "trained on. Fluency: n-gram entropy times 100, as EasyEdit prints it. Published rows (Zhang et al. "
     "2024, table 4, as EasyEdit's README has it) are of Llama 2 7B and of all cases of the test splits. Of "
     "an answer with several names the first counts, for every method.",
+    reads=("asked",),
 )

@@ -103,4 +103,5 @@ EVALUATION = Evaluation(
     _plot,
     note="Made-up facts of kinds of questions that nothing is trained on, with answers that nothing is "
     "trained on, drawn at random: none can be guessed from its question. Teacher-forced.",
+    reads=(),
 )

@@ -307,4 +307,5 @@ EVALUATION = Evaluation(
     "EasyEdit's methods edit the same facts, each on top of those before, for --minutes (of editing) "
     "or up to --baselines; at each count that they come to they are asked the same questions as Larimar. "
     "--limit is how many facts there are at most; 1,000 by default.",
+    reads=("counterfact", "zsre", "text"),
 )

@@ -162,4 +162,5 @@ EVALUATION = Evaluation(
     "no worked examples (the paper's have three). The shipped facts' relation templates are the project's "
     "own, which the "
     "shipped checkpoint was trained with; names and answers are of another seed.",
+    reads=("facts",),
 )

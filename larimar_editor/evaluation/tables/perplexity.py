@@ -112,4 +112,5 @@ EVALUATION = Evaluation(
     note=f"Windows of {WINDOW} tokens, each its own query. The paper gives 14.6 for Larimar-1.3B and 15.9 "
     "for Larimar-6B on "
     "1,000 WikiText samples.",
+    reads=("text", "counterfact"),
 )

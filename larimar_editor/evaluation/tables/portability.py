@@ -133,4 +133,5 @@ EVALUATION = Evaluation(
     "hops of which one is not "
     "written, the share of tokens that are as before. Typed by hand; nothing is trained or calibrated on it. "
     "Turned round too: `Fact.turned_round` of each fact is written with it.",
+    reads=(),
 )

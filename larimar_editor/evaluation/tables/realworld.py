@@ -169,4 +169,5 @@ EVALUATION = Evaluation(
     note="The prompt is the user's turn in the decoder's chat template; greedy, until a full stop, a line's "
     "end or the end of the text; exact but for case, punctuation, articles and white space. EasyEdit's "
     "methods get the first cases only.",
+    reads=("counterfact", "zsre"),
 )

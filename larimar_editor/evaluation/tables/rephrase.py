@@ -87,4 +87,5 @@ EVALUATION = Evaluation(
     "shipped checkpoint was "
     "trained with; no scope detector; the reference memory holds what was written. The paper's facts are "
     "ZsRE's.",
+    reads=(),
 )

@@ -162,4 +162,5 @@ EVALUATION = Evaluation(
     "cases. Equal-error rate and F1 are of all prompts but the written one. Made-up facts are of kinds of "
     "questions that nothing is trained on, nor on what asks nearly the same; those typed by hand are written "
     "without a look at any of them. Further data by `--data`.",
+    reads=("counterfact", "asked"),
 )

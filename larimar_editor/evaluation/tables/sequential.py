@@ -64,4 +64,5 @@ EVALUATION = Evaluation(
     note="K is the number of edits, as in the paper. F1 is over words of the greedy answer, cut to the "
     "target's length. "
     "EasyEdit's methods get the first cases only, each takes seconds; a Larimar row has the same ones.",
+    reads=("zsre",),
 )

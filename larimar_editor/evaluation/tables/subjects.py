@@ -180,7 +180,7 @@ def _plot(rows: Sequence[Mapping], path: Path) -> None:
 
 EVALUATION = Evaluation(
     "subjects",
-    f"Facts about each of {SUBJECTS} subjects, all in memory together",
+    "Several facts about each of many subjects, all in memory together",
     _conditions,
     (
         Column("written", "Right, as written", itemgetter("written")),
@@ -193,4 +193,5 @@ EVALUATION = Evaluation(
     "token of the answer is the most probable, given those before. The other question is about the same "
     "subject, and nothing of it is written. EasyEdit's methods get the first cases, one after the other, of "
     "five facts a subject, and a Larimar row has the same ones.",
+    reads=(),
 )

@@ -36,4 +36,5 @@ EVALUATION = Evaluation(
     _conditions,
     (*ACCURACY, UNCHANGED, PORTABILITY),
     note="Further wordings in memory are the data's where there are any, else the prompt after an opener.",
+    reads=("zsre",),
 )
