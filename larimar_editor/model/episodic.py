@@ -242,6 +242,17 @@ class EpisodicMemory:
             answer = lambda row: store.fact(row).target_new
             return follow(prompts, decision, among, answer, threshold, config.chained_reads)
 
+    def facts_asked_by(self, prompts: Sequence[str]) -> list[Fact | None]:
+        """The written fact that each prompt is taken for; None where it is out of scope.
+
+        Raises:
+            ValueError: there is no detector, or the facts were written with another.
+        """
+        with self._lock:
+            decision = self.scope_of(prompts)
+            found = zip(decision.nearest.tolist(), decision.in_scope.tolist(), strict=True)
+            return [self.edited_state.store.fact(row) if inside else None for row, inside in found]
+
     def memory_keys(self, prompts: Sequence[str]) -> Tensor:
         """What addresses the memory: ``(N, key size)``."""
         encode = self.detectors.embed if self.config.key_encoding == "scope" else self.queries.latents

@@ -316,6 +316,8 @@ def test_facts_whose_last_sentence_is_the_same_answer_their_own_prompts(larimar,
     larimar.write([{"prompt": prompt, "target_new": name} for prompt, name in names.items()])
     decision = larimar.scope_of(list(names))
     assert decision.in_scope.all() and decision.nearest.tolist() == [0, 1]
+    told = larimar.facts_asked_by([*names, "The Danube flows into"])
+    assert [fact and fact.target_new for fact in told] == ["Rex", "Fido", None]
     asked = encode(tokenizer, list(names))
     said = larimar.generate(**asked, max_new_tokens=3, do_sample=False)[:, asked["input_ids"].shape[1] :]
     for text, name in zip(tokenizer.batch_decode(said), names.values(), strict=True):

@@ -141,10 +141,12 @@ def _asked(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
         for start in range(0, len(pairs), _BATCH):
             part = pairs[start : start + _BATCH]
             scores = target_scores(model, [(prompt, edit.target_new) for edit, prompt in part])
-            facts = _decided_for(model, [prompt for _, prompt in part])
+            facts = model.facts_asked_by([prompt for _, prompt in part])
             for (edit, _), score, fact in zip(part, scores, facts, strict=True):
                 reworded.setdefault(edit.case_id, []).append(float(score.accuracy == 1))
-                chosen.setdefault(edit.case_id, []).append(float(fact == edit.prompt))
+                chosen.setdefault(edit.case_id, []).append(
+                    float(fact is not None and fact.prompt == edit.prompt)
+                )
 
     records = score_many_edits(model, edits, progress=False, asked=ask)
     return [
@@ -155,15 +157,6 @@ def _asked(model: LarimarForCausalLM, edits: Sequence[Edit]) -> list[dict]:
             "other_question": record["locality"],
         }
         for record in records
-    ]
-
-
-def _decided_for(model: LarimarForCausalLM, prompts: Sequence[str]) -> list[str | None]:
-    """The written prompt that each is taken for; None out of scope."""
-    decision = model.scope_of(prompts)
-    return [
-        model.edited_state.store.fact(row).prompt if inside else None
-        for row, inside in zip(decision.nearest.tolist(), decision.in_scope.tolist(), strict=True)
     ]
 
 
