@@ -1,8 +1,9 @@
-"""What the letters alone say of a query: other numbers than the written prompt's, or its answer set aside.
+"""What the letters alone say of a query: other numbers or other initials than the written prompt's, or its
+answer set aside.
 
-An encoder of meanings finds "the 1936 Summer Olympics" and "the 1932 Summer Olympics", or "code 33-B" and
-"code 32-B", nearly the same. Neither is a matter of degree, and no candidate of which it is plain needs a
-closer look.
+An encoder of meanings finds "the 1936 Summer Olympics" and "the 1932 Summer Olympics", "code 33-B" and "code
+32-B", or "the CEO" and "the CTO", nearly the same. None of this is a matter of degree, and no candidate of
+which it is plain needs a closer look.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _SET_ASIDE = (
     r"(?:\b(?:not|never|no longer|besides|beside|apart from|aside from|other than|except|excluding|"
     r"instead of|rather than|without|unlike)|n['’]t)[\s,]+(?:[\w'’-]+\s+){0,3}"
 )
+_INITIALS = re.compile(r"(?<![^\W_])(?![IVX]+(?![^\W_]))[A-Z]{3,5}(?![^\W_])")
 _ARTICLE = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
 
 
@@ -42,8 +44,9 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
     """Whether it is plain from the letters that a query does not ask what a written prompt asks.
 
     It is where each of the two names a number that the other lacks, in digits or as a king has it; a number
-    that only one of them names says nothing. And it is where the query sets the fact's answer aside: "...,
-    which is not T, is", "Besides T, who ...".
+    that only one of them names says nothing. So it is where each has initials that the other lacks, and these
+    differ in one letter: "CEO" and "CTO". And it is where the query sets the fact's answer aside: "..., which
+    is not T, is", "Besides T, who ...".
 
     Args:
         prompt: the written prompt.
@@ -52,9 +55,9 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
         read: the query with things called as the prompt calls them, where that is something else: a name may
             have a number and another of the same thing none.
     """
-    return _other_numbers(prompt, query if read is None else read) or (
-        target is not None and _set_aside(prompt, query, target)
-    )
+    named = query if read is None else read
+    aside = target is not None and _set_aside(prompt, query, target)
+    return aside or _other_numbers(prompt, named) or _other_initials(prompt, named)
 
 
 def _other_numbers(prompt: str, query: str) -> bool:
@@ -96,6 +99,17 @@ def _numbers(text: str) -> set[str]:
         if len(found[0]) > 1 or _BEHIND_A_NAME.search(text[: found.start()])
     }
     return digits | roman
+
+
+def _other_initials(prompt: str, query: str) -> bool:
+    if prompt.isupper() or query.isupper():
+        return False
+    ours, theirs = ({*_INITIALS.findall(text)} for text in (prompt, query))
+    return any(
+        len(one) == len(other) and sum(a != b for a, b in zip(one, other)) == 1
+        for one in ours - theirs
+        for other in theirs - ours
+    )
 
 
 def _set_aside(prompt: str, query: str, target: str) -> bool:

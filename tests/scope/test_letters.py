@@ -60,6 +60,23 @@ def test_a_number_that_one_alone_names_or_names_otherwise_says_nothing(prompt, q
 
 
 @pytest.mark.parametrize(
+    ("prompt", "query", "apart"),
+    [
+        ("The CEO of Quillstone Labs is", "Who is the CTO of Quillstone Labs?", True),
+        ("The first author of FLAC was", "Who wrote FLIC first?", True),
+        ("The CEO of Quillstone Labs is", "Who is Quillstone Labs' chief?", False),
+        ("The CEO of Quillstone Labs is", "Does the CTO of Quillstone Labs know who the CEO is?", False),
+        ("The CEO of Quillstone Labs is", "WHO IS THE CTO OF QUILLSTONE LABS?", False),
+        ("The fine under the GDPR is", "How high is the fine that the RGPD has?", False),
+        ("World War III began in", "When did World War 3, of the USA and the USB, begin?", False),
+        ("The UN sits in", "Where does the EU sit?", False),
+    ],
+)
+def test_initials_that_differ_in_one_letter_are_of_something_else(prompt, query, apart):
+    assert asks_something_else(prompt, query) is asks_something_else(query, prompt) is apart
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "Where Lena was born, which is not Ulm, is",
