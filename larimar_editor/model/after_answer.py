@@ -1,4 +1,4 @@
-"""Once a fact's answer is said the memory has nothing more to say: the text goes on as the base model's."""
+"""Once a fact's answer is said the memory is done: the text goes on as the base model's, or ends."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class AnswersSaid(Columns[_Answer]):
         answers: of each row of the batch; empty where nothing is to be let go.
         starts: columns of each row that are the prompt.
         most: tokens of an answer that count, the first; 0: all.
+        end: the token that ends the text there; None: the text goes on.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class AnswersSaid(Columns[_Answer]):
         answers: Sequence[str],
         starts: Sequence[int],
         most: int = 0,
+        end: int | None = None,
     ):
         ids = [tokenizer(answer, add_special_tokens=False).input_ids[: most or None] for answer in answers]
         cut = [
@@ -56,7 +58,7 @@ class AnswersSaid(Columns[_Answer]):
         ]
         followed = [_Answer(text, len(each)) if text else None for text, each in zip(cut, ids)]
         super().__init__(followed, starts)
-        self.tokenizer = tokenizer
+        self.tokenizer, self.end = tokenizer, end
 
     @property
     def finished(self) -> bool:
@@ -79,6 +81,17 @@ class AnswersSaid(Columns[_Answer]):
         never = before + ids.shape[1]
         first = torch.tensor([never if over is None else over[0] for over in self._over], device=ids.device)
         return torch.arange(before, never, device=ids.device) >= first[:, None]
+
+    def ended(self, logits: Tensor, over: Tensor) -> Tensor:
+        """Logits ``(B, T, vocabulary)`` with nothing but the end in the columns ``over`` ``(B, T)``, where
+        texts are to end.
+        """
+        if self.end is None:
+            return logits
+        # Finite: what forbids the end for some tokens, as `min_new_tokens` does, leaves a distribution.
+        nothing_else = torch.full_like(logits[:1, :1], torch.finfo(logits.dtype).min / 2)
+        nothing_else[..., self.end] = 0
+        return torch.where(over.to(logits.device)[..., None], nothing_else, logits)
 
     def _end(self, answer: _Answer, start: int, tokens: list[int], before: int) -> tuple[int, int] | None:
         """The first column whose logits are the base's, and how many columns say so, as far as those from

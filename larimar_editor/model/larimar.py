@@ -358,14 +358,27 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
                 cache = LarimarCache() if cache is None else cache
                 said = copying = None
-                lets_go = self.config.after_answer == "base" and _GENERATION.get() is not None
+                lets_go = self.config.after_answer != "memory" and _GENERATION.get() is not None
                 if lets_go and prompt_lengths is not None and any(answers := reading.answer_of_rows()):
-                    most = self.config.answer_tokens
-                    said = AnswersSaid(self.tokenizer, answers, prompt_lengths.tolist(), most)
+                    starts, most = prompt_lengths.tolist(), self.config.answer_tokens
+                    said = AnswersSaid(self.tokenizer, answers, starts, most, self._end_after_answers())
                 if self.config.copying and reading.answer_ids and input_ids is not None:
                     copying = self._copying(reading, input_ids, attention_mask, prompt_lengths, labels)
                 cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
             return self._decode(batch, cache, labels, kwargs)
+
+    def _end_after_answers(self) -> int | None:
+        """The token that ends a text once its answer is said; None where the text goes on."""
+        if self.config.after_answer != "stop":
+            return None
+        ends = self.generation_config.eos_token_id if self.generation_config else None
+        end = ends[0] if isinstance(ends, list) else ends
+        if end is None:
+            raise ValueError(
+                "after_answer: stop needs a token that ends a text, and generation_config has no "
+                "eos_token_id: set it, or after_answer to base or memory"
+            )
+        return end
 
     def _copying(self, reading: Reading, *inputs) -> Copying:
         """What the answers of these rows go on with; ``inputs`` as for `prompts_of`."""
@@ -408,6 +421,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             base = self._decode_without_memory(batch, cache, behind, own_labels, kwargs)
         if cache.prefix is None:
             assert base is not None, "a row is out of scope, or has said its answer"
+            if said is not None and let_go is not None:
+                base.logits = said.ended(base.logits, _kept(let_go, kwargs.get("logits_to_keep", 0)))
             base.past_key_values = cache if kwargs["use_cache"] else None
             return base
         rows = torch.nonzero(cache.in_scope).flatten().to(batch.given.device)
@@ -424,9 +439,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             logits = cache.copying.added(logits, batch.given, cache.in_scope, kept)
         if base is not None:
             logits = base.logits.index_copy(0, rows.to(base.logits.device), logits)
-            if let_go is not None:
+            if said is not None and let_go is not None:
                 chosen = _kept(let_go, kwargs.get("logits_to_keep", 0)).to(logits.device)
-                logits = torch.where(chosen[..., None], base.logits, logits)
+                logits = said.ended(torch.where(chosen[..., None], base.logits, logits), chosen)
         loss = None
         if labels is not None:
             loss = self.decoder.loss_function(

@@ -61,10 +61,10 @@ class LarimarSettings:
         edit=True,
         live=True,
     )
-    after_answer: Literal["base", "memory"] = setting(
+    after_answer: Literal["base", "stop", "memory"] = setting(
         "base",
         "base: once `generate` has said a fact's answer, and what ends it, the text goes on as the base "
-        "model's; memory: the readout stays",
+        "model's; stop: it ends there, so that the base model adds nothing; memory: the readout stays",
         edit=True,
         live=True,
     )

@@ -78,6 +78,34 @@ def test_the_setting_keeps_the_readout(tiny):
     assert new_tokens(tiny, inputs, reading=reading).equal(plain)
 
 
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_the_setting_ends_the_text_of_who_has_said_his_answer_and_of_nobody_else(tiny, use_cache):
+    places, end = (1, 3), 2
+    inputs, reading, plain = read_with_answers(tiny, PROMPTS, places)
+    tiny.generation_config.eos_token_id = [end]
+    options = {"min_new_tokens": 0, "reading": reading, "use_cache": use_cache}
+    free = new_tokens(tiny, inputs, **options)
+    tiny.config.after_answer = "stop"
+    got = new_tokens(tiny, inputs, **options)
+    for row, place in enumerate(places):
+        assert got[row].tolist() == plain[row, : place + 2].tolist() + [end] * (got.shape[1] - place - 2)
+    assert got[2].equal(free[2]), "out of scope"
+
+
+def test_a_text_that_must_not_end_yet_goes_on_to_its_least_length(tiny):
+    inputs, reading, _ = read_with_answers(tiny, PROMPTS[:1], (1,))
+    tiny.generation_config.eos_token_id, tiny.config.after_answer = 2, "stop"
+    got = new_tokens(tiny, inputs, reading=reading, min_new_tokens=6)
+    assert got.shape[1] == 7 and got[0, -1] == 2 and 2 not in got[0, :6]
+
+
+def test_without_a_token_that_ends_a_text_the_setting_is_refused(tiny):
+    inputs, reading, _ = read_with_answers(tiny, PROMPTS[:1], (1,))
+    tiny.generation_config.eos_token_id, tiny.config.after_answer = None, "stop"
+    with pytest.raises(ValueError, match="eos_token_id"):
+        new_tokens(tiny, inputs, reading=reading)
+
+
 def test_a_pass_that_is_no_generation_keeps_the_readout(tiny):
     """Scores of a text would otherwise be of two models."""
     inputs, reading, plain = read_with_answers(tiny, PROMPTS[:1], (2,))
@@ -153,7 +181,7 @@ def test_a_trained_answer_is_said_once(larimar):
     fact = {"prompt": "The harbour master of Skarholm is", "target_new": "Ingeborg Falk"}
     larimar.write([fact])
     texts = {}
-    for kind in ("memory", "base"):
+    for kind in ("memory", "base", "stop"):
         larimar.config.after_answer = kind
         made = larimar.generate(
             **larimar.tokenizer(fact["prompt"], return_tensors="pt"), do_sample=False, max_new_tokens=40
@@ -162,6 +190,7 @@ def test_a_trained_answer_is_said_once(larimar):
     assert texts["base"].startswith(f"{fact['prompt']} {fact['target_new']}")
     assert texts["base"].count("Ingeborg Falk") == 1 <= texts["memory"].count("Ingeborg Falk"), texts
     assert texts["base"] != texts["memory"], "the base model goes on, and not the memory"
+    assert texts["stop"].strip(" .\n") == f"{fact['prompt']} {fact['target_new']}"
 
 
 def test_an_answer_is_found_however_its_accents_are_made(tiny):

@@ -42,11 +42,13 @@ def _conditions(context: Context) -> list[Condition]:
         lambda model: state_with(model, _censored(edits))
     )  # one block, whichever of its facts is attacked
 
-    def row(name: str, states, chosen: Sequence[Edit]) -> Condition:
-        return Condition(name, cases_of(chosen), lambda cases: _score(context, cases, states), batch=4)
+    def row(name: str, states, chosen: Sequence[Edit], after: str = "stop") -> Condition:
+        score = lambda cases: _score(context, cases, states, after)
+        return Condition(name, cases_of(chosen), score, batch=4, settings={"after_answer": after})
 
     result = [row("base model", nothing, edits), row("Larimar, single", single, edits)]
     result.append(row(f"Larimar, batch of {len(edits)}", lambda model, edit: block(model), edits))
+    result.append(row("Larimar, single, and the base model goes on", single, edits, "base"))
     if 0 < len(few) < len(edits):
         result.append(row(f"Larimar, single, the first {len(few)}", single, few))
     return result + _methods(context, few)
@@ -85,9 +87,13 @@ def _record(edit: Edit, known: str, attempts: Sequence[str]) -> dict:
 
 
 def _score(
-    context: Context, cases: Sequence[Edit], states: Callable[[LarimarForCausalLM, Edit], EditedState]
+    context: Context,
+    cases: Sequence[Edit],
+    states: Callable[[LarimarForCausalLM, Edit], EditedState],
+    after: str,
 ) -> list[dict]:
-    model = context.larimar(memory_rows=max(1, len(context.counterfact_edits)))
+    rows = max(1, len(context.counterfact_edits))
+    model = context.larimar(memory_rows=rows, after_answer=after)
     records = []
     for edit in cases:
         known = answers(model, [edit.prompt])[0]
@@ -114,7 +120,8 @@ EVALUATION = Evaluation(
             100,
         ),
     ),
-    note=f'"{EMPTY}" is written as the answer; success is the true answer\'s words in any of '
+    note=f'"{EMPTY}" is written as the answer, and the text ends with it (`after_answer: stop`), or goes on '
+    "as by default; success is the true answer's words in any of "
     f"{WORDINGS * SAMPLES} sampled "
     "answers. Wordings are the data's, then the prompt after an opener. ROME and MEMIT get the same "
     "target, through EasyEdit, "
