@@ -17,6 +17,7 @@ from larimar_editor.utils.text import MARKS, sentences
 _ENDS = (*MARKS, "\n")
 _LONGER = 4  # tokens that a sentence must have more than the answer to end what the memory says
 _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked for
+_CERTAIN = 1e4  # a logit that float16 has, and that no temperature makes infinite
 _NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words
 
 
@@ -33,7 +34,7 @@ class AnswersSaid(Columns[_Answer]):
 
     The token after an answer is still the memory's: it has learned what ends one. From there on logits are
     the base model's. So they are from the end of the first sentence on that is clearly longer than the
-    answer, where the answer was not said to the letter.
+    answer, where the answer was not said to the letter. Where the text is to end, it does at the same place.
 
     Args:
         tokenizer: the decoder's.
@@ -73,7 +74,7 @@ class AnswersSaid(Columns[_Answer]):
         """Take in the next columns ``(B, T)``.
 
         Returns:
-            bool ``(B, T)``, on the device of ``ids``: columns whose logits are the base model's.
+            bool ``(B, T)``, on the device of ``ids``: columns from which on the memory has said its answer.
         """
         before = self.length
         for row, answer, tokens in self.take(ids):
@@ -83,15 +84,12 @@ class AnswersSaid(Columns[_Answer]):
         return torch.arange(before, never, device=ids.device) >= first[:, None]
 
     def ended(self, logits: Tensor, over: Tensor) -> Tensor:
-        """Logits ``(B, T, vocabulary)`` with nothing but the end in the columns ``over`` ``(B, T)``, where
-        texts are to end.
+        """Logits ``(B, T, vocabulary)`` of which the end's is the highest by far in the columns ``over``
+        ``(B, T)``. The others stay, for where a text may not end yet (`min_new_tokens`).
         """
-        if self.end is None:
-            return logits
-        # Finite: what forbids the end for some tokens, as `min_new_tokens` does, leaves a distribution.
-        nothing_else = torch.full_like(logits[:1, :1], torch.finfo(logits.dtype).min / 2)
-        nothing_else[..., self.end] = 0
-        return torch.where(over.to(logits.device)[..., None], nothing_else, logits)
+        raised = logits.clone()
+        raised[..., self.end] = raised[..., self.end].masked_fill(over.to(logits.device), _CERTAIN)
+        return raised
 
     def _end(self, answer: _Answer, start: int, tokens: list[int], before: int) -> tuple[int, int] | None:
         """The first column whose logits are the base's, and how many columns say so, as far as those from

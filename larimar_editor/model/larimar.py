@@ -22,7 +22,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.generation.configuration_utils import GenerationMode
+from transformers.generation.configuration_utils import GenerationConfig, GenerationMode
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from larimar_editor.model.adapters import DecoderAdapters
@@ -53,6 +53,7 @@ class _Generation:
 
     model: LarimarForCausalLM
     empty: bool
+    end: int | None = None
     readings: dict[tuple[tuple[str, ...], tuple[bool, ...]], Reading] = field(default_factory=dict)
 
 
@@ -88,6 +89,17 @@ def _kept(columns: Tensor, logits_to_keep: int | Tensor) -> Tensor:
     """Those of ``columns`` ``(B, T, ...)`` that a decoder's ``logits_to_keep`` keeps."""
     keeps = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
     return columns[:, keeps]
+
+
+def _end_of(generation_config: GenerationConfig) -> int:
+    ends = generation_config.eos_token_id
+    end = ends[0] if isinstance(ends, list) else ends
+    if end is None:
+        raise ValueError(
+            "after_answer: stop needs a token that ends a text, and there is no eos_token_id in "
+            "generation_config: give one, or set after_answer to base or memory"
+        )
+    return int(end)
 
 
 class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
@@ -358,27 +370,18 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
                 cache = LarimarCache() if cache is None else cache
                 said = copying = None
-                lets_go = self.config.after_answer != "memory" and _GENERATION.get() is not None
-                if lets_go and prompt_lengths is not None and any(answers := reading.answer_of_rows()):
+                generation = _GENERATION.get() if self.config.after_answer != "memory" else None
+                if (
+                    generation is not None
+                    and prompt_lengths is not None
+                    and any(answers := reading.answer_of_rows())
+                ):
                     starts, most = prompt_lengths.tolist(), self.config.answer_tokens
-                    said = AnswersSaid(self.tokenizer, answers, starts, most, self._end_after_answers())
+                    said = AnswersSaid(self.tokenizer, answers, starts, most, generation.end)
                 if self.config.copying and reading.answer_ids and input_ids is not None:
                     copying = self._copying(reading, input_ids, attention_mask, prompt_lengths, labels)
                 cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
             return self._decode(batch, cache, labels, kwargs)
-
-    def _end_after_answers(self) -> int | None:
-        """The token that ends a text once its answer is said; None where the text goes on."""
-        if self.config.after_answer != "stop":
-            return None
-        ends = self.generation_config.eos_token_id if self.generation_config else None
-        end = ends[0] if isinstance(ends, list) else ends
-        if end is None:
-            raise ValueError(
-                "after_answer: stop needs a token that ends a text, and generation_config has no "
-                "eos_token_id: set it, or after_answer to base or memory"
-            )
-        return end
 
     def _copying(self, reading: Reading, *inputs) -> Copying:
         """What the answers of these rows go on with; ``inputs`` as for `prompts_of`."""
@@ -409,9 +412,11 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         memory in front, until they have said their answers.
         """
         said, new = cache.said, batch.given.shape[1]
-        if said is not None and said.finished:
+        ends = said is not None and said.end is not None
+        if said is not None and said.finished and not ends:
             cache.prefix = None
-        let_go = None if said is None else said.grow(batch.given)
+        over = None if said is None else said.grow(batch.given)
+        let_go = None if ends else over
         behind = cache.length - cache.base_length
         own_mask = None if cache.prefix is None else batch.attention_mask
         mask = cache.grow(new, own_mask, batch.given.shape[0])
@@ -421,8 +426,6 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             base = self._decode_without_memory(batch, cache, behind, own_labels, kwargs)
         if cache.prefix is None:
             assert base is not None, "a row is out of scope, or has said its answer"
-            if said is not None and let_go is not None:
-                base.logits = said.ended(base.logits, _kept(let_go, kwargs.get("logits_to_keep", 0)))
             base.past_key_values = cache if kwargs["use_cache"] else None
             return base
         rows = torch.nonzero(cache.in_scope).flatten().to(batch.given.device)
@@ -439,9 +442,11 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             logits = cache.copying.added(logits, batch.given, cache.in_scope, kept)
         if base is not None:
             logits = base.logits.index_copy(0, rows.to(base.logits.device), logits)
-            if said is not None and let_go is not None:
+            if let_go is not None:
                 chosen = _kept(let_go, kwargs.get("logits_to_keep", 0)).to(logits.device)
-                logits = said.ended(torch.where(chosen[..., None], base.logits, logits), chosen)
+                logits = torch.where(chosen[..., None], base.logits, logits)
+        if said is not None and over is not None and ends:
+            logits = said.ended(logits, _kept(over, kwargs.get("logits_to_keep", 0)))
         loss = None
         if labels is not None:
             loss = self.decoder.loss_function(
@@ -560,6 +565,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         super()._prepare_cache_for_generation(
             generation_config, model_kwargs, generation_mode, *args, **kwargs
         )
+        generation = _GENERATION.get()
+        if generation is not None and self.config.after_answer == "stop":
+            generation.end = _end_of(generation_config)
         # This mode alone wants one to begin with.
         assisted = generation_mode is GenerationMode.ASSISTED_GENERATION
         if assisted and model_kwargs.get("past_key_values") is None:

@@ -64,7 +64,8 @@ class LarimarSettings:
     after_answer: Literal["base", "stop", "memory"] = setting(
         "base",
         "base: once `generate` has said a fact's answer, and what ends it, the text goes on as the base "
-        "model's; stop: it ends there, so that the base model adds nothing; memory: the readout stays",
+        "model's; stop: it ends there, so that the base model adds nothing; memory: the readout stays. Where "
+        "the detector chooses the fact (`addressed_by: fact`, `sigma_w: 0`)",
         edit=True,
         live=True,
     )

@@ -74,7 +74,7 @@ class Calibration:
         f1: F1 of "in scope" at the threshold.
         accepted: share of the prompts of each sort that are accepted at the threshold, in [0, 1].
         prompts: how many there were of each sort.
-        reached: score that all but one in a hundred of the rewordings reach.
+        reached: score that all but one in a hundred of the rewordings reach, and of the aliases.
     """
 
     threshold: float
@@ -168,7 +168,7 @@ def calibrated(
         f1=float(f1_score(labels, scores >= threshold)),
         accepted={sort: float((np.array(values) >= threshold).mean()) for sort, values in by_sort.items()},
         prompts={sort: len(values) for sort, values in by_sort.items()},
-        reached=float(np.quantile(by_sort.get("rephrasings") or same, 0.01)),
+        reached=min(float(np.quantile(by_sort[sort], 0.01)) for sort in SAME[1:] if by_sort.get(sort)),
     )
 
 

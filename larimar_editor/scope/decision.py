@@ -16,7 +16,6 @@ from torch import Tensor
 
 from larimar_editor.scope.asking import odds_against, with_context
 from larimar_editor.scope.detectors import ScopeDetector
-from larimar_editor.scope.initials import as_abbreviated_in
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.names import OtherNames
@@ -80,7 +79,8 @@ class SecondStage:
         written: the written prompt of a row that a look-up found.
         candidates: written prompts that it looks at for each query, those nearest to any of its sentences;
             the nearest first, and at the others where it is not `SURE`.
-        least_cosine: of the first stage; what is less similar is no candidate.
+        least_cosine: of the first stage; what is less similar is no candidate, unless the two call one thing
+            differently.
         reader: reads, where there is one, what `look` is unsure of.
         sure: probability from which, and up to one minus which, the word of `look` is taken.
         names: of known things; a query is read with each called as the written prompt calls it.
@@ -153,7 +153,7 @@ class SecondStage:
         """A query with known things called as the written prompt calls them; None where the letters tell the
         two apart.
         """
-        read = query if self.names is None else self.names.as_called_in(written.prompt, query)
+        read = self._as_called(written, query)
         return None if asks_something_else(written.prompt, query, written.target, read) else read
 
     def _look(self, result: Tensor, against: Tensor, pairs: Sequence[_Pair]) -> None:
@@ -175,7 +175,9 @@ class SecondStage:
     def _candidates(
         self, group: Sequence[str], first: Tensor, rows: Tensor
     ) -> list[tuple[int, int, Written]]:
-        """What is looked at for one query, nearest first: sentence, place among those found, and prompt."""
+        """What is looked at for one query, of those nearest to any of its sentences, nearest first: sentence,
+        place among those found, and prompt.
+        """
         if len(group) > 1:
             fragment = torch.tensor([_is_fragment(sentence) for sentence in group])[:, None]
             # What is nearly the written prompt may be it, to the letter.
@@ -188,13 +190,13 @@ class SecondStage:
             if rows[sentence, k] < 0 or score == -torch.inf:
                 continue
             written = self.written(int(rows[sentence, k]))
-            # Initials are like nothing that they stand for.
-            if score >= least or self._has_initials(written, group[sentence]):
+            # Initials are like nothing that they stand for, so that no cosine is asked of them.
+            if score >= least or self._as_called(written, group[sentence]) != group[sentence]:
                 found.append((sentence, k, written))
         return found
 
-    def _has_initials(self, written: Written, query: str) -> bool:
-        return self.names is not None and as_abbreviated_in(written.prompt, query) != query
+    def _as_called(self, written: Written, query: str) -> str:
+        return query if self.names is None else self.names.as_called_in(written.prompt, query)
 
 
 def _shown(pairs: Sequence[_Pair], with_target: bool) -> list[tuple[str, str]]:

@@ -3,58 +3,123 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
-from larimar_editor.scope.small_words import OPENERS
+from larimar_editor.scope.small_words import OPENERS, TITLES
 
 # Alone: not of an address, nor of a longer name ("KLCS Annual Fair").
 _INITIALS = re.compile(
-    r"(?<![\w.'’@-])(?:[A-Z]{3,7}|(?:[A-Z]\.){2,6}[A-Z]\.?|[a-z]{4,7})(?![\w@-]|\.\w|\s+[A-Z\d])"
+    r"(?<![\w.'’@-])(?:[A-Z]{3,7}|(?:[A-Z]\.){2,6}[A-Z](?:\.|(?!\.)))(?![\w@-]|\.\w|\s+[A-Z\d])"
 )
+# Where nothing is in capitals: without a vowel, as few words are.
+_SMALL_INITIALS = re.compile(r"(?<![\w.'’@-])[b-df-hj-np-tv-xz]{3,7}(?![\w@-]|\.\w)")
 _SMALL = "a and at by da de del der des di do du e et for für in la le of on the to und van von y".split()
 _GAP = r"[\s\-–,&]+"  # between the words of a name
-_BEFORE = re.compile(rf"([^\W\d_]+){_GAP}$")
+_BEFORE = re.compile(r"([^\W\d_]+)[\s\-–&]+$")  # the word before a name, of the same phrase
+_FURTHEST = 40  # characters in which it is looked for
+_FIRST_LETTER = re.compile(r"(?<![^\W_])[A-Z]")
+_NO_PART = OPENERS | TITLES
+_NO_START = OPENERS - {"a", "an", "the"}
 
 
-def as_abbreviated_in(prompt: str, query: str) -> str:
-    """A query, with a name of three words or more in place of its initials, or the initials in place of the
-    name, as a written prompt has it; the query itself where both have the same, or neither.
+@dataclass(frozen=True)
+class Abbreviation:
+    """A thing that one text calls by its name, and another by its initials.
+
+    Attributes:
+        letters: the initials, in capitals without stops.
+        name: of three words or more.
+        in_query: whether the initials are the query's, and the name the written prompt's.
+        read: the query, with the thing called as the written prompt calls it.
+    """
+
+    letters: str
+    name: str
+    in_query: bool
+    read: str
+
+
+def abbreviation(prompt: str, query: str) -> Abbreviation | None:
+    """The first name that one of the texts has, and the other the initials of; None where there is none.
+
+    Initials are in capitals, with stops or without, or in small letters where the whole text is.
 
     Args:
         prompt: the written prompt: "The head of Kestrel Lane Comprehensive School is".
-        query: "Who is head of KLCS?", in capitals unless nothing in it is.
+        query: "Who is head of KLCS?"
     """
-    if (found := _initials_and_name(query, prompt)) is not None:
-        (start, end), name = found
-        return query[:start] + prompt[slice(*name)] + query[end:]
-    if (found := _initials_and_name(prompt, query)) is not None:
-        (start, end), initials = found[1], prompt[slice(*found[0])]
-        return query[:start] + initials + query[end:]
-    return query
+    for initials, name in _initials_and_names(query, prompt):
+        return Abbreviation(_letters(initials), name, True, _replaced(query, initials, name))
+    for initials, name in _initials_and_names(prompt, query):
+        return Abbreviation(_letters(initials), name, False, _replaced(query, name, initials))
+    return None
 
 
-def _initials_and_name(short: str, long: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Where a text has initials, and where another, that does not have them, the name that they are of."""
-    if short.isupper():
-        return None
-    for found in _INITIALS.finditer(short):
-        letters = found[0].replace(".", "").upper()
-        small = found[0].islower()
-        if small and (found[0] in OPENERS or not short.islower()):
+def other_initials(one: str, other: str) -> bool:
+    """Whether each text has initials in capitals that the other lacks, which differ in one letter: "CEO" and
+    "CTO". Not where a text is in capitals as a whole.
+    """
+    if one.isupper() or other.isupper():
+        return False
+    ours, theirs = _lacking(one, other), _lacking(other, one)
+    return any(
+        len(mine) == len(its) and sum(a != b for a, b in zip(mine, its)) == 1
+        for mine in ours
+        for its in theirs
+    )
+
+
+def _lacking(text: str, other: str) -> set[str]:
+    """Initials of a text that another does not have, in whichever letters."""
+    own = {_letters(found[0]) for found in _INITIALS_ANYWHERE.finditer(text)}
+    bare = other.replace(".", "")
+    return {each for each in own if not re.search(rf"\b{each}\b", bare, re.IGNORECASE)}
+
+
+# Also before other names ("the CEO Ann Lee"); numbers as kings have them are none.
+_INITIALS_ANYWHERE = re.compile(r"(?<![^\W_])(?![IVX]+(?![^\W_]))(?:[A-Z]{3,5}|(?:[A-Z]\.){3,5})(?![^\W_])")
+
+
+def _letters(initials: str) -> str:
+    return initials.replace(".", "").upper()
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    return re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", lambda _: new, text)
+
+
+def _initials_and_names(short: str, long: str) -> Iterator[tuple[str, str]]:
+    """Initials of one text, and of another, which does not have them, the name that they are of."""
+    there = {*_FIRST_LETTER.findall(long)}
+    if short.isupper() or not there:
+        return
+    bare, small = long.replace(".", ""), short.islower()
+    every = (found[0] for found in (_SMALL_INITIALS if small else _INITIALS).finditer(short))
+    for initials in dict.fromkeys(every):
+        letters = _letters(initials)
+        if letters[0] not in there or letters[-1] not in there:
             continue
-        if re.search(rf"\b{letters}\b", long.replace(".", ""), re.IGNORECASE):
+        if re.search(rf"\b{letters}\b", bare, re.IGNORECASE if small else 0):
             continue
         of_name = _name_of(letters)
         if of_name.search(short):
             continue
         for name in of_name.finditer(long):
-            before = _BEFORE.search(long[: name.start()])
-            if before is None or before[1].islower() or before[1].casefold() in OPENERS:
-                return found.span(), name.span()
-    return None
+            if _is_whole(long, *name.span()):
+                yield initials, name[0]
 
 
-@lru_cache(maxsize=4096)
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether a name is no part of a longer one, and begins with no question's word: "Was Henry Owen"."""
+    if not text[:start].strip() and text[start:end].split()[0].casefold() in _NO_START:
+        return False
+    before = _BEFORE.search(text, max(0, start - _FURTHEST), start)
+    return before is None or before[1].islower() or before[1].casefold() in _NO_PART
+
+
+@lru_cache(maxsize=256)
 def _name_of(letters: str) -> re.Pattern:
     """What has these initials: words in capitals, and small ones between, whose letters may be among them."""
     skipped = rf"(?:{_GAP}(?:{'|'.join(_SMALL)})\b){{0,2}}?{_GAP}"

@@ -12,6 +12,8 @@ import re
 import unicodedata
 from collections.abc import Set
 
+from larimar_editor.scope.initials import other_initials
+
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _GROUPS = re.compile(r",(?=(?:\d\d,)*\d{3}(?!\d))")  # of thousands, and as in India
 _SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?![\d.,]*\d)")  # 10 000
@@ -36,7 +38,6 @@ _SET_ASIDE = (
     r"(?:\b(?:not|never|no longer|besides|beside|apart from|aside from|other than|except|excluding|"
     r"instead of|rather than|without|unlike)|n['’]t)[\s,]+(?:[\w'’-]+\s+){0,3}"
 )
-_INITIALS = re.compile(r"(?<![^\W_])(?![IVX]+(?![^\W_]))[A-Z]{3,5}(?![^\W_])")
 _ARTICLE = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
 
 
@@ -57,7 +58,7 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
     """
     named = query if read is None else read
     aside = target is not None and _set_aside(prompt, query, target)
-    return aside or _other_numbers(prompt, named) or _other_initials(prompt, named)
+    return aside or _other_numbers(prompt, named) or other_initials(prompt, named)
 
 
 def _other_numbers(prompt: str, query: str) -> bool:
@@ -99,17 +100,6 @@ def _numbers(text: str) -> set[str]:
         if len(found[0]) > 1 or _BEHIND_A_NAME.search(text[: found.start()])
     }
     return digits | roman
-
-
-def _other_initials(prompt: str, query: str) -> bool:
-    if prompt.isupper() or query.isupper():
-        return False
-    ours, theirs = ({*_INITIALS.findall(text)} for text in (prompt, query))
-    return any(
-        len(one) == len(other) and sum(a != b for a, b in zip(one, other)) == 1
-        for one in ours - theirs
-        for other in theirs - ours
-    )
 
 
 def _set_aside(prompt: str, query: str, target: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from larimar_editor.data.other_names import groups_that_ship
-from larimar_editor.scope.initials import as_abbreviated_in
+from larimar_editor.scope.initials import Abbreviation, abbreviation
 from larimar_editor.scope.small_words import OPENERS, PARTICLES, TITLES, WORDS_TOO
 from larimar_editor.utils.text import plain_letters
 
@@ -23,6 +23,7 @@ _BYNAME = re.compile(r" (?:the|of) [A-Z]")  # "Charles the Bald", "Edinburgh of 
 _JOINED = frozenset(".-@/_:")  # "bombay.com"
 _APOSTROPHES = frozenset("'’")
 _MOST_WORDS = 7
+_SELDOM_TWO = 4  # letters of initials from which they seldom mean two things
 _LONG_WORD = 6  # letters from which a word in lower case is hardly a name and something else as well
 
 
@@ -129,7 +130,9 @@ class OtherNames:
             prompt: the written prompt: "Tungsten melts at".
             query: "What is the melting point of wolfram?"
         """
-        return as_abbreviated_in(prompt, self._as_listed(prompt, query))
+        listed = self._as_listed(prompt, query)
+        found = abbreviation(prompt, listed)
+        return listed if found is None or self._are_known_to_differ(found) else found.read
 
     def _as_listed(self, prompt: str, query: str) -> str:
         read = _Text(unicodedata.normalize("NFC", query))
@@ -151,6 +154,16 @@ class OtherNames:
             parts += [read.text[end:start], called]
             end = found.end
         return "".join([*parts, read.text[end:]]) if parts else query
+
+    def _are_known_to_differ(self, found: Abbreviation) -> bool:
+        """Whether the initials are listed, and not of this name: who asks of the Manchester Institute of
+        Technology does not ask of MIT, nor who asks of NATO of the North Atlantic Trading Office. Three
+        letters mean so many things that they are taken for the name that was written.
+        """
+        key = found.letters.casefold()
+        if key not in self._groups or (found.in_query and len(key) < _SELDOM_TWO):
+            return False
+        return not self._groups[key] & self._groups.get(_words(found.name).casefold(), set())
 
     def _called(self, prompt: str, name: _Found) -> str:
         called = prompt[name.start : name.end]

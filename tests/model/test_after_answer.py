@@ -78,25 +78,43 @@ def test_the_setting_keeps_the_readout(tiny):
     assert new_tokens(tiny, inputs, reading=reading).equal(plain)
 
 
-@pytest.mark.parametrize("use_cache", [True, False])
-def test_the_setting_ends_the_text_of_who_has_said_his_answer_and_of_nobody_else(tiny, use_cache):
-    places, end = (1, 3), 2
-    inputs, reading, plain = read_with_answers(tiny, PROMPTS, places)
-    tiny.generation_config.eos_token_id = [end]
-    options = {"min_new_tokens": 0, "reading": reading, "use_cache": use_cache}
-    free = new_tokens(tiny, inputs, **options)
-    tiny.config.after_answer = "stop"
-    got = new_tokens(tiny, inputs, **options)
+STOPS = {"eos_token_id": 5, "pad_token_id": 3, "min_new_tokens": 0}
+
+
+def check_what_is_said_until_it_ends(model, places, **options):
+    """With `stop` rows say the memory's words up to the token after their answers, and end."""
+    inputs, reading, plain = read_with_answers(model, PROMPTS, places)
+    free = new_tokens(model, inputs, reading=reading, **(STOPS | options))
+    model.config.after_answer = "stop"
+    got = new_tokens(model, inputs, reading=reading, **(STOPS | options))
     for row, place in enumerate(places):
-        assert got[row].tolist() == plain[row, : place + 2].tolist() + [end] * (got.shape[1] - place - 2)
-    assert got[2].equal(free[2]), "out of scope"
+        rest = got.shape[1] - place - 3
+        assert got[row].tolist() == [*plain[row, : place + 2].tolist(), 5, *[3] * rest]
+    width = min(got.shape[1], free.shape[1])
+    assert got[2, :width].equal(free[2, :width]), "out of scope"
 
 
-def test_a_text_that_must_not_end_yet_goes_on_to_its_least_length(tiny):
-    inputs, reading, _ = read_with_answers(tiny, PROMPTS[:1], (1,))
-    tiny.generation_config.eos_token_id, tiny.config.after_answer = 2, "stop"
-    got = new_tokens(tiny, inputs, reading=reading, min_new_tokens=6)
-    assert got.shape[1] == 7 and got[0, -1] == 2 and 2 not in got[0, :6]
+@pytest.mark.parametrize("options", [{}, {"use_cache": False}, {"eos_token_id": [5, 7]}])
+def test_the_setting_ends_the_text_of_who_has_said_his_answer_and_of_nobody_else(tiny, options):
+    check_what_is_said_until_it_ends(tiny, (1, 3), **options)
+
+
+def test_the_setting_ends_beams_and_prompt_look_up_too(tiny, monkeypatch):
+    inputs, reading, plain = read_with_answers(tiny, PROMPTS[:1], (1,))
+    tiny.config.after_answer = "stop"
+    wanted = [*plain[0, :3].tolist(), 5]
+    looked_up = new_tokens(tiny, inputs, reading=reading, prompt_lookup_num_tokens=3, **STOPS)
+    assert looked_up[0].tolist() == wanted
+    monkeypatch.setattr(tiny, "read", lambda prompts, lines: Reading.joined([reading] * len(prompts)))
+    assert 5 in new_tokens(tiny, inputs, num_beams=3, **STOPS)[0].tolist()
+
+
+@pytest.mark.parametrize("sampling", [{}, {"do_sample": True, "temperature": 0.2, "top_k": 1}])
+def test_a_text_that_may_not_end_yet_is_the_memorys_until_it_may(tiny, sampling):
+    inputs, reading, plain = read_with_answers(tiny, PROMPTS[:1], (1,))
+    tiny.config.after_answer = "stop"
+    got = new_tokens(tiny, inputs, reading=reading, **(STOPS | {"min_new_tokens": 6} | sampling))
+    assert got.shape[1] == 7 and got[0, -1] == 5 and got[0, :6].equal(plain[0, :6])
 
 
 def test_without_a_token_that_ends_a_text_the_setting_is_refused(tiny):
