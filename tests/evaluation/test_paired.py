@@ -55,15 +55,17 @@ def test_cases_that_all_differ_alike_leave_open_what_their_number_does():
 
 def test_a_row_beside_another_is_compared_on_the_cases_of_both(tmp_path):
     values = {"ours": {"0": 1, "1": 1, "2": 1, "3": 0}, "theirs": {"0": 0, "1": 1, "2": 0}}
+    values["LARIMAR"] = values["ours"]  # itself, through the framework
 
     def condition(name, beside=None):
         cases = {case: {"right": value} for case, value in values[name].items()}
-        return Condition(name, cases, lambda chosen: chosen, beside=beside)
+        settings = {"method": name}
+        return Condition(name, cases, lambda chosen: chosen, settings=settings, beside=beside)
 
     table = Evaluation(
         "compare",
         "A table",
-        lambda context: [condition("ours"), condition("theirs", "ours")],
+        lambda context: [condition("ours"), condition("LARIMAR", "ours"), condition("theirs", "ours")],
         (
             Column("right", "Right", lambda record: record["right"], 100),
             Statistic("seconds", "Seconds", lambda records: 1.0),

@@ -5,6 +5,7 @@ asked for is passed over.
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -115,6 +116,9 @@ def test_other_pages_have_their_tables_cut_from_the_same_files(published):
     assert published.fill(filled) == filled and published.fill("no block") == "no block"
     earlier = replace(published, checkpoint="sha256:other").fill(text)
     assert "earlier checkpoint" in earlier and "earlier checkpoint" not in filled
+    brief = text.replace(asked, "{table: brief}")
+    assert "in part with an earlier" in replace(published, checkpoint="sha256:other").fill(brief)
+    assert "earlier" not in published.fill(brief)
     for wrong in ("{table: zsre}", "{table: compare, rows: [KN]}", "{table: compare, columns: [x]}"):
         with pytest.raises(ValueError, match="results have not all of"):
             published.fill(text.replace(asked, wrong))
@@ -165,7 +169,9 @@ def test_records_of_another_checkpoint_are_made_again_and_no_others(tmp_path):
     assert start_again(tmp_path, context) and not (tmp_path / "records.jsonl").exists()
 
 
-def test_the_command_replaces_what_another_checkpoint_made_only_when_it_is_told_to(published, tmp_path):
+def test_the_command_replaces_what_another_checkpoint_made_only_when_it_is_told_to(
+    published, tmp_path, monkeypatch
+):
     folder = published.folder / "compare"
     settings = json.loads((folder / "settings.json").read_text())
     (folder / "settings.json").write_text(json.dumps(settings | {"checkpoint": "sha256:other"}))
@@ -182,6 +188,12 @@ def test_the_command_replaces_what_another_checkpoint_made_only_when_it_is_told_
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 2 and "--replace" in done.output
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    ran = []
+    noted = SimpleNamespace(run=lambda context, out: ran.append((out, out.exists())))
+    monkeypatch.setattr("larimar_editor.evaluation.tables.find", lambda name: noted)
+    done = CliRunner().invoke(app, [*given, "--replace"])
+    assert done.exit_code == 0, done.output
+    assert ran == [(folder, False)], "removed, and made again"
 
 
 def test_the_command_writes_pages_without_measuring(published, tmp_path):

@@ -132,7 +132,9 @@ class Published:
         try:
             asked = yaml.safe_load(given)
             if asked["table"] == "brief":
-                return self.brief()
+                tables = {measure.table for measure in self.plan.brief}
+                earlier = tables.intersection(self._of_earlier_checkpoints())
+                return self.brief() + ("\n" + _IN_PART if earlier else "")
             summary = self.summaries[asked["table"]]
             headers = {column.key: column.header for column in find(asked["table"]).columns}
             rows = {row["name"]: row for row in summary["rows"]}
@@ -183,6 +185,7 @@ def _compact(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 _EARLIER = "Made with an earlier checkpoint than the one that ships.\n"
+_IN_PART = "Made in part with an earlier checkpoint than the one that ships.\n"
 _ABOUT_BRIEF = (
     "Each method's figure is of its own cases, of which the tables below say how many. Behind it: + where "
     "Larimar is ahead of it on the same cases, **-** where Larimar is behind it, each by a paired difference "

@@ -25,6 +25,7 @@ WORDINGS, SAMPLES = 4, 5
 EMPTY = "unknown"
 SAMPLING: dict[str, Any] = {"do_sample": True, "top_p": 0.95, "temperature": 1.0}
 METHODS = ("ROME", "MEMIT")
+_STOP = "Larimar, single, stop"
 
 
 def attacks(edit: Edit) -> list[str]:
@@ -42,15 +43,17 @@ def _conditions(context: Context) -> list[Condition]:
         lambda model: state_with(model, _censored(edits))
     )  # one block, whichever of its facts is attacked
 
-    def row(name: str, states, chosen: Sequence[Edit], after: str = "stop") -> Condition:
+    def row(name: str, states, chosen: Sequence[Edit], after: str) -> Condition:
         score = lambda cases: _score(context, cases, states, after)
         return Condition(name, cases_of(chosen), score, batch=4, settings={"after_answer": after})
 
-    result = [row("base model", nothing, edits), row("Larimar, single", single, edits)]
-    result.append(row(f"Larimar, batch of {len(edits)}", lambda model, edit: block(model), edits))
-    result.append(row("Larimar, single, and the base model goes on", single, edits, "base"))
+    result = [row("base model", nothing, edits, "base"), row("Larimar, single", single, edits, "base")]
+    result.append(row(_STOP, single, edits, "stop"))
+    result.append(
+        row(f"Larimar, batch of {len(edits)}, stop", lambda model, edit: block(model), edits, "stop")
+    )
     if 0 < len(few) < len(edits):
-        result.append(row(f"Larimar, single, the first {len(few)}", single, few))
+        result.append(row(f"{_STOP}, the first {len(few)}", single, few, "stop"))
     return result + _methods(context, few)
 
 
@@ -70,9 +73,7 @@ def _methods(context: Context, edits: Sequence[Edit]) -> list[Condition]:
         ]
 
     return [
-        Condition(
-            f"{method}, single", cases_of(edits), score(method), 0, {"method": method}, "Larimar, single"
-        )
+        Condition(f"{method}, single", cases_of(edits), score(method), 0, {"method": method}, _STOP)
         for method in context.baselines.methods(context, METHODS)
     ]
 
@@ -120,8 +121,8 @@ EVALUATION = Evaluation(
             100,
         ),
     ),
-    note=f'"{EMPTY}" is written as the answer, and the text ends with it (`after_answer: stop`), or goes on '
-    "as by default; success is the true answer's words in any of "
+    note=f'"{EMPTY}" is written as the answer; with "stop" the text ends there (`after_answer: stop`), else '
+    "the base model goes on; success is the true answer's words in any of "
     f"{WORDINGS * SAMPLES} sampled "
     "answers. Wordings are the data's, then the prompt after an opener. ROME and MEMIT get the same "
     "target, through EasyEdit, "
