@@ -42,14 +42,16 @@ def results(
     replace_tables: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Remove tables of another checkpoint or other data, and make them again."
+            "--replace",
+            help="Remove tables of another checkpoint, data or environment, and make them again.",
         ),
     ] = False,
     methods: MethodsOption = None,
     device: DeviceOption = "cpu",
 ) -> None:
     """Make the tables of the documentation, and write its pages from them. A run that was stopped goes on.
-    Where a table was made with another checkpoint or other data nothing is measured, but with --replace.
+    Where a table was made with another checkpoint, other data or in another environment nothing is measured,
+    but with --replace.
 
     The page of results is OUT with .md behind it; it opens with what stands in `introduction.md` in OUT, and
     ends with `closing.md`.
@@ -96,7 +98,7 @@ def results(
             minutes=table.minutes,
             baselines=baselines,
         )
-        if start_again(out / table.name, own):
+        if replace_tables and start_again(out / table.name, own):
             typer.echo(f"{table.name}: what was there was made otherwise, and is made again")
         find(table.name).run(own, out / table.name)
     published = Published(out, planned, context.which_larimar()["checkpoint"])

@@ -190,7 +190,7 @@ class SecondStage:
             if rows[sentence, k] < 0 or score == -torch.inf:
                 continue
             written = self.written(int(rows[sentence, k]))
-            # Initials are like nothing that they stand for, so that no cosine is asked of them.
+            # Names of one thing may be alike in nothing, as initials are: no cosine is asked of them.
             if score >= least or self._as_called(written, group[sentence]) != group[sentence]:
                 found.append((sentence, k, written))
         return found

@@ -13,6 +13,8 @@ from larimar_editor.scope.small_words import OPENERS, TITLES
 _INITIALS = re.compile(
     r"(?<![\w.'’@-])(?:[A-Z]{3,7}|(?:[A-Z]\.){2,6}[A-Z](?:\.|(?!\.)))(?![\w@-]|\.\w|\s+[A-Z\d])"
 )
+# Also before other names ("the CEO Ann Lee"); numbers as kings have them are none.
+_INITIALS_ANYWHERE = re.compile(r"(?<![^\W_])(?![IVX]+(?![^\W_]))(?:[A-Z]{3,5}|(?:[A-Z]\.){3,5})(?![^\W_])")
 # Where nothing is in capitals: without a vowel, as few words are.
 _SMALL_INITIALS = re.compile(r"(?<![\w.'’@-])[b-df-hj-np-tv-xz]{3,7}(?![\w@-]|\.\w)")
 _SMALL = "a and at by da de del der des di do du e et for für in la le of on the to und van von y".split()
@@ -76,10 +78,6 @@ def _lacking(text: str, other: str) -> set[str]:
     own = {_letters(found[0]) for found in _INITIALS_ANYWHERE.finditer(text)}
     bare = other.replace(".", "")
     return {each for each in own if not re.search(rf"\b{each}\b", bare, re.IGNORECASE)}
-
-
-# Also before other names ("the CEO Ann Lee"); numbers as kings have them are none.
-_INITIALS_ANYWHERE = re.compile(r"(?<![^\W_])(?![IVX]+(?![^\W_]))(?:[A-Z]{3,5}|(?:[A-Z]\.){3,5})(?![^\W_])")
 
 
 def _letters(initials: str) -> str:

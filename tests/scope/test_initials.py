@@ -13,12 +13,7 @@ from larimar_editor.scope.initials import abbreviation
 from larimar_editor.scope.names import OtherNames
 from larimar_editor.scope.nearest import exact
 
-
-def as_abbreviated_in(prompt, query):
-    found = abbreviation(prompt, query)
-    return query if found is None else found.read
-
-
+as_abbreviated_in = OtherNames([]).as_called_in  # with no list of names
 SCHOOL = "The head of Kestrel Lane Comprehensive School is"
 
 

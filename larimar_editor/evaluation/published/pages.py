@@ -80,11 +80,8 @@ class Published:
     def brief(self) -> str:
         """The plan's measures, a column for each method that has a figure."""
         rows = [self._line(measure) for measure in self.plan.brief if measure.table in self.summaries]
-        headers = ("", "Larimar", *METHODS)
-        kept = [
-            place for place in range(len(headers)) if place < 2 or {row[place] for row in rows} != {NOTHING}
-        ]
-        return _compact([headers[place] for place in kept], [[row[place] for place in kept] for row in rows])
+        frame = pd.DataFrame(rows, columns=["", "Larimar", *METHODS])
+        return markdown(frame.drop(columns=[each for each in METHODS if (frame[each] == NOTHING).all()]))
 
     def fill(self, text: str) -> str:
         """A page's text with its blocks made anew.
