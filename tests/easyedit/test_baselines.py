@@ -6,9 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 
 from larimar_editor.data.edits import load_edits
+from larimar_editor.easyedit.baselines.in_context import telling
 from larimar_editor.easyedit.baselines.jobs import Job, digest
 from larimar_editor.easyedit.baselines.leftovers import returning_weights
 from larimar_editor.evaluation.harness.context import Context
@@ -83,6 +85,47 @@ def test_ultraedit_returns_the_weights_that_it_changed():
     edited, originals = returning_weights(edit)(model, None, [], hparams, copy=False)
     assert edited is model and not torch.equal(model[1].weight, before)
     assert originals.keys() == {"1.weight"} and torch.equal(originals["1.weight"], before)
+
+
+class Told(torch.nn.Module):
+    """Says nothing but remembers what it was shown."""
+
+    def forward(self, input_ids):
+        self.shown = input_ids
+        return SimpleNamespace(logits=torch.arange(input_ids.shape[1])[None, :, None].float())
+
+    def generate(self, input_ids, attention_mask):
+        self.shown = input_ids
+        assert attention_mask.shape == input_ids.shape
+        return torch.cat([input_ids, input_ids[:, :2]], 1)
+
+
+def test_ike_tells_its_fact_before_a_prompt_and_in_a_chat_in_the_users_turn(tokenizer, monkeypatch):
+    def examples_of(model, tok, requests, hparams, train_ds):
+        return [f"New Fact: {each}\nPrompt: {each}\n\n" for each in train_ds]
+
+    edit = telling(examples_of, ["Water is wet"])
+    request = {"prompt": "The capital is", "target_new": "Oslo"}
+    model, undo = edit(Told(), tokenizer, [request], None)
+    told = "New Fact: Water is wet\nPrompt: Water is wet\n\nNew Fact: The capital is Oslo\nPrompt: "
+    ids = tokenizer("What is the capital?", return_tensors="pt").input_ids
+    logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+    assert tokenizer.decode(model.model.shown[0]) == f"{told}What is the capital?"
+    count, whole = ids.shape[1], model.model.shown.shape[1]
+    assert logits[0, :, 0].tolist() == list(range(whole - count, whole)), "of the prompt's own tokens"
+    made = model.generate(ids, torch.ones_like(ids))
+    assert torch.equal(made[:, :count], ids) and torch.equal(made[:, count:], model.model.shown[:, :2])
+    template = "{% for turn in messages %}[{{ turn.role }}] {{ turn.content }}\n{% endfor %}"
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    chatting, _ = telling(examples_of, [])(Told(), tokenizer, [request], None)
+    chatting.generate(ids := tokenizer("[user] What?\n", return_tensors="pt").input_ids, torch.ones_like(ids))
+    assert tokenizer.decode(chatting.model.shown[0]) == (
+        "[user] New Fact: The capital is Oslo\nPrompt: What?\n"
+    )
+    with pytest.raises(ValueError, match="one fact at a time"):
+        edit(Told(), tokenizer, [request], None)
+    undo()
+    edit(Told(), tokenizer, [request], None)
 
 
 class Given:

@@ -94,6 +94,20 @@ TINY_METHODS = {
         "editor_batch_size": 64,
     }
     | {"dropout": 0.0, "no_grad_layers": None, "silent": False, "half": False, "results_dir": "results"},
+    "LoRA": _COMMON
+    | {
+        "lora_type": "lora",
+        "layers": [],
+        "num_steps": 60,
+        "lr": 1e-2,
+        "weight_decay": 0,
+        "kl_factor": 0,
+        "rank": 8,
+        "lora_alpha": 32,
+        "lora_dropout": 0.1,
+        "norm_constraint": False,
+        "target_modules": ["q_proj", "v_proj", "down_proj"],
+    },
 }
 
 
@@ -394,8 +408,8 @@ def test_facts_of_a_text_file(tmp_path):
 
 
 def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_path):
-    """FT's edits accumulate, score as EasyEdit's own editor scores them, and are undone; GRACE's code book
-    and UltraEdit's weights too.
+    """FT's edits accumulate, score as EasyEdit's own editor scores them, and are undone; GRACE's code book,
+    UltraEdit's weights and LoRA's adapters too.
     """
     pytest.importorskip("easyeditor", exc_type=ImportError)
     methods = tmp_path / "hparams"

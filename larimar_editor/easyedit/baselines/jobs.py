@@ -35,6 +35,8 @@ HPARAMS_CLASSES = {
     "AlphaEdit": "AlphaEditHyperParams",
     "WISE": "WISEHyperParams",
     "ULTRAEDIT": "UltraEditHyperParams",
+    "LoRA": "LoRAHyperParams",
+    "IKE": "IKEHyperParams",
 }
 
 _OF_A_LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")

@@ -25,6 +25,30 @@ def returning_weights(apply_algo: Callable) -> Callable:
     return apply
 
 
+def unloading(apply_algo: Callable) -> Callable:
+    """LoRA with what takes its adapters out again, in place of no weights; and without what its training
+    leaves: no cache in generation, and a hook for every edit.
+    """
+
+    @functools.wraps(apply_algo)
+    def apply(model, tok, requests, hparams, **options):
+        cached = model.config.use_cache
+        edited, _ = apply_algo(model, tok, requests, hparams, **options)
+        model.config.use_cache = cached
+        model.gradient_checkpointing_disable()
+        model.disable_input_require_grads()
+        edited.eval()  # its dropout is of training
+
+        def unload() -> None:
+            edited.unload()
+            if hasattr(model, "peft_config"):  # else the next edit takes the model for one with adapters
+                del model.peft_config
+
+        return edited, unload
+
+    return apply
+
+
 def forget_earlier_edits(method: str) -> None:
     """Make the next edit one that stands on none.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
+import torch
 from tqdm.auto import tqdm
 
 from larimar_editor.easyedit.baselines.jobs import Job
@@ -45,6 +46,7 @@ def run_lifetime(editor, lifetime: Lifetime, release_2023: bool) -> dict:
         one for each; and ``ended``, why it made no more edits: "all", "time", or what went wrong.
     """
     texts = scores(editor.model, editor.tok, lifetime.texts)
+    torch.manual_seed(lifetime.seed)
     with kept_edits(editor, release_2023) as held:
         made, ended = 0, "all"
         answers: dict[int, _Answers] = {}

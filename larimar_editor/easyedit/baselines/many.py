@@ -32,6 +32,7 @@ def run_trial(editor, trial: Trial, release_2023: bool) -> list[dict]:
     """The stages' results; ``editor.model`` is as before afterwards."""
     unedited = [scores(editor.model, editor.tok, stage.scored) for stage in trial.stages]
     results = []
+    torch.manual_seed(trial.seed)  # LoRA begins with weights at random
     with kept_edits(editor, release_2023) as held:
         for stage, before in zip(trial.stages, unedited):
             first = len(held.seconds)

@@ -38,6 +38,7 @@ GRIDS: Mapping[str, Mapping[str, list[Any]]] = {
     "AlphaEdit": {"nullspace_threshold": [2e-3, 2e-2, 2e-1], "L2": [1, 10], "v_lr": [0.1, 0.5]},
     "WISE": {"edit_lr": [0.1, 1.0, 5.0], "n_iter": [30, 70], "act_ratio": [0.5, 0.88]},
     "ULTRAEDIT": {"lr": [1e-5, 1e-4, 1e-3, 1e-2]},
+    "LoRA": {"lr": [1e-3, 5e-3], "num_steps": [20, 70], "rank": [8, 32]},
 }
 
 

@@ -15,8 +15,9 @@ import torch
 import yaml
 
 from larimar_editor.data.texts import SENTENCES, read_sentences
+from larimar_editor.easyedit.baselines.in_context import examples_for, telling
 from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
-from larimar_editor.easyedit.baselines.leftovers import returning_weights
+from larimar_editor.easyedit.baselines.leftovers import returning_weights, unloading
 from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.hparams import LarimarHyperParams
@@ -52,6 +53,10 @@ def open_editor(job: Job):
         compute_key_statistics(editor.model, editor.tok, values)
     if job.method == "ULTRAEDIT":
         editor.apply_algo = returning_weights(editor.apply_algo)
+    elif job.method == "LoRA":
+        editor.apply_algo = unloading(editor.apply_algo)
+    elif job.method == "IKE":
+        editor.apply_algo = telling(editor.apply_algo, examples_for(editor.hparams, Path(job.out)))
     return editor
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 
 LARIMAR = "LARIMAR"  # among the methods of the framework
+# Of the others those that hold several edits, in the order of tables; IKE tells the model one fact.
+KEEPING = ("ROME", "MEMIT", "AlphaEdit", "GRACE", "WISE", "ULTRAEDIT", "FT", "LoRA")
+METHODS = (*KEEPING, "IKE")
 
 
 class Baselines(Protocol):

@@ -21,12 +21,12 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from larimar_editor.evaluation.harness.baselines import METHODS
 from larimar_editor.evaluation.harness.report import NOTHING, markdown, note, shown
 from larimar_editor.evaluation.published.plan import Measure, Plan, Planned
 from larimar_editor.evaluation.tables import find
 
 _BLOCK = re.compile(r"(<!-- results: (\{.*?\}) -->\n).*?(<!-- end of results -->)", re.DOTALL)
-METHODS = ("ROME", "MEMIT", "AlphaEdit", "GRACE", "WISE", "ULTRAEDIT", "FT")  # as EasyEdit spells them
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from larimar_editor.data.edits import Edit
-from larimar_editor.evaluation.harness.baselines import retained_edit_conditions
+from larimar_editor.evaluation.harness.baselines import KEEPING, retained_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, score_many_edits
@@ -17,6 +17,8 @@ from larimar_editor.evaluation.harness.records import Condition
 
 SIZES = (1, 4, 16, 64, 256, 512, 1024, 2048, 4096)
 ROWS = (128, 512)
+# EasyEdit's others edit the first request of a call only.
+TOGETHER = ("MEMIT", "AlphaEdit", "ULTRAEDIT", "FT", "LoRA")
 ASKED = 128  # of a block, evenly spread: asking takes longer than writing
 
 
@@ -25,10 +27,10 @@ def _conditions(context: Context) -> list[Condition]:
     few = edits[: context.baseline_cases]
     sizes = sorted({size for size in (*SIZES, len(few), len(edits)) if 0 < size <= len(edits)})
     own = [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
-    # EasyEdit's ROME edits the first request of a call only.
     beside = _name(ROWS[-1], len(few))
-    together = retained_edit_conditions(context, few, ["MEMIT"], beside, together=True)
-    return own + together + retained_edit_conditions(context, few, ["ROME"], beside)
+    alone = [method for method in KEEPING if method not in TOGETHER]
+    together = retained_edit_conditions(context, few, TOGETHER, beside, together=True)
+    return own + together + retained_edit_conditions(context, few, alone, beside)
 
 
 def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
@@ -74,6 +76,5 @@ EVALUATION = Evaluation(
     ),
     _plot,
     note=f"Of a block up to {2 * ASKED - 1} facts are asked for, evenly spread. EasyEdit's methods get the "
-    "first cases only; "
-    "ROME, which edits one at a time, one after the other.",
+    "first cases only; those of them that edit one at a time, one after the other.",
 )

@@ -13,6 +13,7 @@ import torch
 from larimar_editor.data.edits import Edit
 from larimar_editor.data.relations import with_openers
 from larimar_editor.evaluation.harness.answers import answers, recalled
+from larimar_editor.evaluation.harness.baselines import METHODS
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.preserving import preserved, state_with
@@ -24,7 +25,6 @@ from larimar_editor.state.edited import EditedState
 WORDINGS, SAMPLES = 4, 5
 EMPTY = "unknown"
 SAMPLING: dict[str, Any] = {"do_sample": True, "top_p": 0.95, "temperature": 1.0}
-METHODS = ("ROME", "MEMIT")
 _STOP = "Larimar, single, stop"
 
 

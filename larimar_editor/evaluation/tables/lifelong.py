@@ -15,6 +15,7 @@ from larimar_editor.data.edits import Edit
 from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.facts import AskedFacts
 from larimar_editor.data.questions.kinds import SUBJECT
+from larimar_editor.evaluation.harness.baselines import KEEPING
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Figure
 from larimar_editor.evaluation.harness.lifetimes import (
@@ -43,7 +44,6 @@ from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
 
 COUNTS = (100, 1000, 10_000, 100_000)
-METHODS = ("GRACE", "ULTRAEDIT", "MEMIT", "AlphaEdit", "WISE", "ROME")
 _BATCH = 16
 _BLOCK = 256  # facts that are written together, where their time is not told
 
@@ -199,7 +199,7 @@ def _conditions(context: Context) -> list[Condition]:
         return own
     few = edits if context.minutes is not None else edits[: context.baseline_cases]
     lifetime = Lifetime(few, counts, context.minutes, texts_of(context.plain_text), context.seed)
-    methods = context.baselines.methods(context, METHODS)
+    methods = context.baselines.methods(context, KEEPING)
     return own + [condition for method in methods for condition in _of_method(context, method, lifetime)]
 
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.answers import answers, f1
-from larimar_editor.evaluation.harness.baselines import retained_edit_conditions
+from larimar_editor.evaluation.harness.baselines import KEEPING, retained_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, score_many_edits
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 
 EDITS = 1000
-METHODS = ("ROME", "MEMIT", "GRACE")
 
 
 def _conditions(context: Context) -> list[Condition]:
@@ -30,7 +29,7 @@ def _conditions(context: Context) -> list[Condition]:
         Condition("base model", cases_of(edits), base, batch=32),
         *(_larimar(context, block) for block in blocks),
     ]
-    return result + retained_edit_conditions(context, few, METHODS, result[-1].name)
+    return result + retained_edit_conditions(context, few, KEEPING, result[-1].name)
 
 
 def _larimar(context: Context, edits: Sequence[Edit]) -> Condition:

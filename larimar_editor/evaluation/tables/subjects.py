@@ -12,6 +12,7 @@ from statistics import fmean
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.data.question_sources import Questions, facts_of_subjects, questions
+from larimar_editor.evaluation.harness.baselines import KEEPING
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import score_many_edits
@@ -24,7 +25,6 @@ from larimar_editor.scope.calibration import Judge, calibrate, made_up_cases
 from larimar_editor.scope.detectors import ExternalScopeDetector
 
 SUBJECTS, EACH = 50, (1, 2, 5, 10)
-METHODS = ("ROME", "MEMIT", "GRACE")
 _BATCH = 32
 _SETTINGS: Mapping[str, Mapping] = {
     "Larimar": {},
@@ -52,7 +52,7 @@ def _beside(context: Context, few: Sequence[Edit]) -> list[Condition]:
     """Other methods, and Larimar on the same facts: edited one after the other, and asked after the last, in
     every rewording.
     """
-    methods = context.baselines.methods(context, METHODS)
+    methods = context.baselines.methods(context, KEEPING)
     if not methods:
         return []
     ours = f"Larimar, {len(few)} facts"
