@@ -1,11 +1,12 @@
-"""Facts written in one block, against their number and the memory's rows (paper, fig:batch (a),
-fig:memory_size).
+"""Facts written in one block, against their number: into pages, which hold them all, and into the paper's
+fixed memory, whose rows they share (paper, fig:batch (a), fig:memory_size).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.baselines import KEEPING, retained_edit_conditions
@@ -16,7 +17,7 @@ from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.records import Condition
 
 SIZES = (1, 4, 16, 64, 256, 512, 1024, 2048, 4096)
-ROWS = (128, 512)
+ROWS = (None, 512, 128)  # of a fixed memory; None: pages
 # EasyEdit's others edit the first request of a call only.
 TOGETHER = ("MEMIT", "AlphaEdit", "ULTRAEDIT", "FT", "LoRA")
 ASKED = 128  # of a block, evenly spread: asking takes longer than writing
@@ -27,19 +28,18 @@ def _conditions(context: Context) -> list[Condition]:
     few = edits[: context.baseline_cases]
     sizes = sorted({size for size in (*SIZES, len(few), len(edits)) if 0 < size <= len(edits)})
     own = [_condition(context, edits[:size], rows) for rows in ROWS for size in sizes]
-    beside = _name(ROWS[-1], len(few))
+    beside = _name(ROWS[0], len(few))
     alone = [method for method in KEEPING if method not in TOGETHER]
     together = retained_edit_conditions(context, few, TOGETHER, beside, together=True)
     return own + together + retained_edit_conditions(context, few, alone, beside)
 
 
-def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
+def _condition(context: Context, edits: Sequence[Edit], rows: int | None) -> Condition:
     step = max(1, len(edits) // ASKED)
+    memory: dict[str, Any] = {} if rows is None else {"memory": "fixed", "memory_rows": rows}
 
     def score(cases: Sequence[Edit]) -> list[dict]:
-        return score_many_edits(
-            context.larimar(memory="fixed", memory_rows=rows), edits, progress=False, only=cases
-        )
+        return score_many_edits(context.larimar(**memory), edits, progress=False, only=cases)
 
     return Condition(
         _name(rows, len(edits)),
@@ -50,8 +50,12 @@ def _condition(context: Context, edits: Sequence[Edit], rows: int) -> Condition:
     )
 
 
-def _name(rows: int, facts: int) -> str:
-    return f"K = {rows}, N = {facts}"
+def _name(rows: int | None, facts: int) -> str:
+    return f"{_memory(rows)}, N = {facts}"
+
+
+def _memory(rows: int | None) -> str:
+    return "Larimar" if rows is None else f"fixed memory, K = {rows}"
 
 
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
@@ -59,7 +63,7 @@ def _plot(rows: Sequence[Mapping], path: Path) -> None:
     for key, header in (("rewrite", "rewrite"), ("rephrase", "paraphrase"), ("locality", "locality")):
         for row in rows:
             settings = row["settings"]
-            label = settings.get("method") or f"K = {settings['memory_rows']}"
+            label = settings.get("method") or _memory(settings["memory_rows"])
             if row[key]:
                 lines.setdefault(f"{header}, {label}", []).append((settings["facts"], row[key]))
     panels_plot([Panel(lines, "facts written at once (N)", "share of the answer's tokens", log="x")], path)
@@ -67,7 +71,7 @@ def _plot(rows: Sequence[Mapping], path: Path) -> None:
 
 EVALUATION = Evaluation(
     "batch",
-    "Facts written in one block: N of them into K rows",
+    "Facts written in one block: N of them into pages, and into the paper's K rows",
     _conditions,
     (
         Column("rewrite", "Rewrite", lambda record: record["rewrite"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.answers import answers, f1
@@ -20,29 +20,28 @@ def _conditions(context: Context) -> list[Condition]:
     few = edits[: context.baseline_cases]
 
     def base(cases: Sequence[Edit]) -> list[dict]:
-        return [
-            {"f1": score} for score in _f1(context.larimar(memory="fixed", memory_rows=len(edits)), cases)
-        ]
+        return [{"f1": score} for score in _f1(context.larimar(), cases)]
 
-    blocks = [edits] + [few] * (0 < len(few) < len(edits))
+    count = len(edits)
+    fixed = {"memory": "fixed", "memory_rows": count}
     result = [
         Condition("base model", cases_of(edits), base, batch=32),
-        *(_larimar(context, block) for block in blocks),
+        _larimar(context, f"fixed memory, {count} edits, K = {count}", edits, fixed),
+        _larimar(context, f"Larimar, {count} edits", edits, {}),
     ]
+    if 0 < len(few) < len(edits):
+        result.append(_larimar(context, f"Larimar, {len(few)} edits", few, {}))
     return result + retained_edit_conditions(context, few, KEEPING, result[-1].name)
 
 
-def _larimar(context: Context, edits: Sequence[Edit]) -> Condition:
-    rows = len(edits)
-
+def _larimar(context: Context, name: str, edits: Sequence[Edit], memory: Mapping) -> Condition:
     def score(cases: Sequence[Edit]) -> list[dict]:
-        model, generated = context.larimar(memory="fixed", memory_rows=rows), []
+        model, generated = context.larimar(**memory), []
         asked = lambda: generated.extend(_f1(model, cases))
         records = score_many_edits(model, cases, sequentially=True, progress=False, asked=asked)
         return [record | {"f1": value} for record, value in zip(records, generated, strict=True)]
 
-    settings = {"memory_rows": rows, "edits": rows}
-    return Condition(f"Larimar, {rows} edits, K = {rows}", cases_of(edits), score, batch=0, settings=settings)
+    return Condition(name, cases_of(edits), score, batch=0, settings={"edits": len(edits), **memory})
 
 
 def _f1(model, edits: Sequence[Edit]) -> list[float]:
@@ -60,8 +59,8 @@ EVALUATION = Evaluation(
         Column("rephrase", "Accuracy of a rephrasing", lambda record: record.get("rephrase")),
         Column("locality", "Locality, as before", lambda record: record.get("locality")),
     ),
-    note="K is the number of edits, as in the paper. F1 is over words of the greedy answer, cut to the "
-    "target's length. "
+    note="Of the fixed memory, which is the paper's, K is the number of edits. F1 is over words of the "
+    "greedy answer, cut to the target's length. "
     "EasyEdit's methods get the first cases only, each takes seconds; a Larimar row has the same ones.",
     reads=("zsre",),
 )
