@@ -11,7 +11,7 @@
 # make soak      the long tests: 100,000 updates, 10,000 edits, 10,000 fuzzed inputs, a crash at every byte
 # make coverage  the test suite, and the lines that it does not reach
 # make wheel     a wheel in dist/, and the README's snippet run from it in an environment of its own
-# make clean     removes what the others made
+# make clean     removes the virtual environment and what was built
 #
 # All set up .venv from constraints.txt first. EASYEDIT_HOME=checkout uses that EasyEdit instead of the release.
 # ARGS are passed on: make compare ARGS="--edits 50 --data counterfact.json --methods LARIMAR,ROME"

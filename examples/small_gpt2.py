@@ -3,8 +3,8 @@ to try things on.
 
 python examples/small_gpt2.py checkpoints/small-gpt2 [steps]
 larimar-editor fit --model checkpoints/small-gpt2 --code-size 256 --out checkpoints/small-gpt2-closed-form
-larimar-editor train configs/training/smollm2-135m.yaml --out runs/small-gpt2
-    --set decoder=checkpoints/small-gpt2
+larimar-editor train configs/training/smollm2-135m.yaml --out runs/small-gpt2 \\
+    --set decoder=checkpoints/small-gpt2 \\
     --set checkpoint=checkpoints/small-gpt2-closed-form
 """
 

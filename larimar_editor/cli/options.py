@@ -69,7 +69,10 @@ HparamsOption = Annotated[
 ModelOption = Annotated[str, typer.Option(help="Which MODEL.yaml.")]
 MethodsOption = Annotated[
     Optional[str],
-    typer.Option(help="Methods, comma-separated, as EasyEdit names them. By default all that can run."),
+    typer.Option(
+        help="Methods to run, comma-separated, as EasyEdit names them. By default all that can run. Those whose "
+        "cases are finished have their rows either way."
+    ),
 ]
 MethodDeviceOption = Annotated[
     Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")

@@ -29,7 +29,7 @@ from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import mean, resampled
 from larimar_editor.evaluation.harness.evaluation import Figure
 from larimar_editor.evaluation.harness.lifetimes import Lifetime, texts_of
-from larimar_editor.evaluation.harness.records import Condition, read_records, run_conditions
+from larimar_editor.evaluation.harness.records import Condition, LeftOut, read_records, run_conditions
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.evaluation.harness.scores import score_pairs
 from larimar_editor.evaluation.harness.trials import Stage, Trial, records_of, stage_of
@@ -444,6 +444,12 @@ def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_
         short = context.baselines.lifetime(context, method, Lifetime(edits, (2,), 1e-9, texts))
         assert [each["facts"] for each in short["reached"]] == [1] and short["ended"] == "time"
         assert short["reached"][0]["records"][0]["written"] == alone[0]["scores"][0]["accuracy"]
+        # In another sitting, of another method, it has its row, and is not run.
+        later = replace(context, baselines=EasyEditBaselines(only=["MEMIT"]))
+        assert method in later.baselines.methods(later, list(TINY_METHODS))
+        assert later.baselines.trials(later, method, [Trial([one])]) == [alone]
+        with pytest.raises(LeftOut):
+            later.baselines.trials(later, method, [Trial([stage_of(edits[1:])])])
         assert short["reached"][0]["perplexity"] > 0
         assert (short["reached"][0]["perplexity"] == 1) == (method == "GRACE"), "of weights that were changed"
         single = single_edit_conditions(context, edits[:1], lambda record: record["post"])

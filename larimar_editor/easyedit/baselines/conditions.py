@@ -9,7 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from larimar_editor.data.edits import Edit
-from larimar_editor.easyedit.baselines.jobs import Job, chosen_methods, hparams_file, run
+from larimar_editor.easyedit.baselines.jobs import (
+    HPARAMS_CLASSES,
+    Job,
+    chosen_methods,
+    hparams_file,
+    run,
+)
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime
@@ -22,7 +28,8 @@ class EasyEditBaselines:
     """Implements `larimar_editor.evaluation.harness.baselines.Baselines`.
 
     Attributes:
-        only: names of the methods to run; None runs all.
+        only: names of the methods to run; None runs all. Others have a row where all of it is there from
+            earlier.
         device: "cpu" or a CUDA index in place of each YAML file's; None leaves it.
         log: gets the line of a method that is left out.
     """
@@ -40,10 +47,15 @@ class EasyEditBaselines:
         except ModuleNotFoundError as error:
             self.log(str(error))
             return []
-        chosen = (
-            wanted if self.only is None else [name for name in self.only if wanted is None or name in wanted]
-        )
-        return chosen_methods(chosen, _folder(context), context.hparams.stem, self.log)
+        folder, model = _folder(context), context.hparams.stem
+        if self.only is None:
+            return chosen_methods(wanted, folder, model, self.log)
+        every = list(HPARAMS_CLASSES if wanted is None else wanted)
+        asked = [name for name in self.only if wanted is None or name in wanted]
+        others = [name for name in every if name not in asked]
+        chosen = chosen_methods(asked, folder, model, self.log)
+        chosen += chosen_methods(others, folder, model, lambda why: None)
+        return [name for name in every if name in chosen]  # in whichever sitting they are run
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
         """Records of `larimar_editor.easyedit.baselines.single`."""
@@ -72,6 +84,8 @@ class EasyEditBaselines:
         module = f"larimar_editor.easyedit.baselines.{runner}"
         folder = context.out / "easyedit"
         job = Job.in_folder(folder, module, method, file, cases, self.device, overrides, more)
+        if self.only is not None and method not in self.only and job.pending():
+            raise LeftOut("")
         reasons: list[str] = []
         if not run(job, reasons.append):
             self.log(" ".join(reasons))

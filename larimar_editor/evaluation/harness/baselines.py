@@ -34,7 +34,7 @@ class Baselines(Protocol):
         ``environment`` and ``single``, a record as of `larimar_editor.evaluation.harness.single_edits`.
 
         Raises:
-            LeftOut: the method failed.
+            LeftOut: the method failed, or it is not to be run and has not been.
         """
         ...
 
@@ -43,7 +43,7 @@ class Baselines(Protocol):
         and ``answers``.
 
         Raises:
-            LeftOut: the method failed.
+            LeftOut: the method failed, or it is not to be run and has not been.
         """
         ...
 
@@ -52,7 +52,7 @@ class Baselines(Protocol):
         ``places`` and ``records``, and ``ended``; see `larimar_editor.evaluation.harness.lifetimes`.
 
         Raises:
-            LeftOut: the method failed.
+            LeftOut: the method failed, or it is not to be run and has not been.
         """
         ...
 

@@ -48,7 +48,9 @@ def cases_of(edits: Sequence[Edit]) -> Mapping[str, Edit]:
 
 
 class LeftOut(Exception):
-    """A condition that cannot be scored here; the message says why, in one line."""
+    """A condition that cannot be scored here; the message says why, in one line, or is empty where nobody
+    asked for it.
+    """
 
 
 def read_records(path: Path) -> list[dict]:

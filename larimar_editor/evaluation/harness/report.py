@@ -75,7 +75,7 @@ def note(summary: Mapping) -> str:
     """What is said below a table: how it differs from the paper's, what was left out and why, and which rows
     were made on other machines than the rest.
     """
-    left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items())
+    left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items() if why)
     machines = summary.get("machines", {})
     made_on = "; ".join(f"{', '.join(rows)} on {hardware}" for hardware, rows in machines.items())
     apart = f" Of different machines, whose seconds do not compare: {made_on}." if len(machines) > 1 else ""

@@ -124,7 +124,7 @@ EVALUATION = Evaluation(
     note=f'"{EMPTY}" is written as the answer; with "stop" the text ends there (`after_answer: stop`), else '
     "the base model goes on; success is the true answer's words in any of "
     f"{WORDINGS * SAMPLES} sampled "
-    "answers. Wordings are the data's, then the prompt after an opener. ROME and MEMIT get the same "
-    "target, through EasyEdit, "
+    "answers. Wordings are the data's, then the prompt after an opener. EasyEdit's methods get the "
+    "same target, "
     "and the first cases only.",
 )
