@@ -108,7 +108,7 @@ def test_more_sentences_or_prompts_never_lower_a_score_and_order_does_not_matter
     assert alone.score.item() == pytest.approx(
         max(float(Letters.embed([query]) @ Letters.embed([p]).T) for p in prompts), abs=1e-6
     )
-    among = decided("! ".join([*(sentence.capitalize() for sentence in more), query]), prompts)
+    among = decided("\n".join([*(sentence.capitalize() for sentence in more), query]), prompts)
     assert among.score.item() >= alone.score.item() - 1e-6
     assert decided(query, [*prompts, *more]).score.item() >= alone.score.item() - 1e-6
     shuffled = random.Random(seed).sample(prompts, len(prompts))

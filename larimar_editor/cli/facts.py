@@ -108,10 +108,10 @@ def import_facts(
 
     facts = facts_in_folder(source) if source.is_dir() else facts_in_lines(source)
     with _model(file, checkpoint, dtype, device, settings) as model:
-        before = len(model.facts())
+        before = len(model.edited_state.store)
         with tqdm(total=len(facts), unit="fact") as bar:
             write_in_blocks(model.write, facts, block, bar.update)
-        typer.echo(json.dumps({"read": len(facts), "written": len(model.facts()) - before}))
+        typer.echo(json.dumps({"read": len(facts), "written": len(model.edited_state.store) - before}))
 
 
 @app.command()

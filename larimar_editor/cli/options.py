@@ -70,8 +70,8 @@ ModelOption = Annotated[str, typer.Option(help="Which MODEL.yaml.")]
 MethodsOption = Annotated[
     Optional[str],
     typer.Option(
-        help="Methods to run, comma-separated, as EasyEdit names them. By default all that can run. Those whose "
-        "cases are finished have their rows either way."
+        help="Methods to run, comma-separated, as EasyEdit names them. By default all that can run. "
+        "Those whose cases are finished have their rows either way."
     ),
 ]
 MethodDeviceOption = Annotated[

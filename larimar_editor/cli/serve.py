@@ -40,5 +40,5 @@ def serve(
     from larimar_editor.tools.opening import open_larimar
 
     model = open_larimar(checkpoint, facts, dtype, device, **settings_of(settings))
-    typer.echo(f"{len(model.facts())} facts; http://{host}:{port}/v1, model {name}")
+    typer.echo(f"{len(model.edited_state.store)} facts; http://{host}:{port}/v1, model {name}")
     uvicorn.run(application(model, name), host=host, port=port, log_level="warning")

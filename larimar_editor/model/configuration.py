@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any
 
 from transformers import PretrainedConfig
@@ -21,7 +22,8 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
 
     Raises:
         ValueError: a setting out of its range, or two that do not go together.
-        AttributeError: a setting that is changed when it can have no effect any more, as the model is made.
+        AttributeError: a setting that is changed when it can have no effect any more, as the model is made;
+            then also a name that is nearly a setting's.
     """
 
     model_type = "larimar"
@@ -53,7 +55,14 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
                 raise AttributeError(
                     f"{name} is fixed once the model is made; give it to from_pretrained: {name}={value!r}"
                 )
+        elif vars(self).get("_fixed") and not hasattr(self, name) and (meant := self.meant_by(name)):
+            raise AttributeError(f"no setting is called {name}: is {meant} meant?")
         super().__setattr__(name, value)
+
+    @staticmethod
+    def meant_by(name: str) -> str | None:
+        """The setting whose name is nearly this one; None where none is."""
+        return next(iter(get_close_matches(name, _SETTINGS, n=1, cutoff=0.85)), None)
 
     def changed(self, **settings: Any) -> LarimarConfig:
         """A configuration with some settings changed; None leaves one as it is."""

@@ -24,6 +24,7 @@ from larimar_editor.model.origin import origin
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import AnswerIds, Reading
 from larimar_editor.model.scoping import INTERNAL, ScopeDetectors
+from larimar_editor.scope.asking import asked_by
 from larimar_editor.scope.chained import follow
 from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, decide, decide_among
 from larimar_editor.scope.detectors import ScopeDetector
@@ -39,7 +40,7 @@ from larimar_editor.state.paged import Pages
 from larimar_editor.state.register import StateRegister
 from larimar_editor.state.saved import load_state, save_state
 from larimar_editor.utils.locks import Lock
-from larimar_editor.utils.text import answer_ids, kept_answer, sentences
+from larimar_editor.utils.text import answer_ids, kept_answer, sentences, several
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -121,16 +122,18 @@ class EpisodicMemory:
         facts = facts_from(requests)
         with self._lock:
             state = self.edited_state
-            new = [fact for fact in facts if (known := state.store.find(fact)) is None or fact.adds_to(known)]
+            new = [
+                fact for fact in facts if (known := state.store.find(fact.key)) is None or fact.adds_to(known)
+            ]
             if new:
                 operation = self._encoded(new)
                 self._check_written_for(operation.scope.shape[1], state.store)
                 state = operation.applied_to(state)
                 self.history.commit(operation, state)
-            return [known for fact in facts if (known := state.store.find(fact)) is not None]
+            return [known for fact in facts if (known := state.store.find(fact.key)) is not None]
 
     def _encoded(self, facts: Sequence[Fact]) -> Write:
-        prompts, read = [_asked_by(fact) for fact in facts], self.to_encode(facts)
+        prompts, read = [asked_by(fact.key) for fact in facts], self.to_encode(facts)
         lines, layout = (
             [start.text for start in read.starts if start is not None],
             self.queries.encoder.layout,
@@ -230,7 +233,7 @@ class EpisodicMemory:
 
             def written(row: int) -> Written:
                 fact = store.fact(row)
-                return Written(_asked_by(fact), fact.subject, fact.target_new)
+                return Written(asked_by(fact.key), fact.subject, fact.target_new)
 
             candidates, least, sure = config.scope_candidates, config.scope_least_cosine, config.scope_sure
             second = SecondStage.of(detector, written, candidates, least, sure)
@@ -257,7 +260,7 @@ class EpisodicMemory:
         """What addresses the memory: ``(N, key size)``."""
         encode = self.detectors.embed if self.config.key_encoding == "scope" else self.queries.latents
         with self._lock:
-            return encode(prompts).to(self.queries.device)
+            return encode(several(prompts)).to(self.queries.device)
 
     def read(self, prompts: Sequence[str], at_line_start: Sequence[bool] | None = None) -> Reading:
         """Address the memory with prompts: ``Z_read = W M`` for those in scope (paper, algorithm 1, read). A
@@ -266,9 +269,12 @@ class EpisodicMemory:
         Args:
             prompts: texts.
             at_line_start: whether the answer to each opens a line; None: it goes on behind a space.
+
+        Raises:
+            TypeError: ``prompts`` is one text.
         """
         with self._lock:
-            unique = [prompt for prompt in dict.fromkeys(prompts) if prompt.strip()]
+            unique = [prompt for prompt in dict.fromkeys(several(prompts)) if prompt.strip()]
             if not unique or self.is_empty():
                 return Reading.nothing(len(prompts), self.config.latent_size)
             in_scope, latents, said = self._readouts(unique)
@@ -311,7 +317,7 @@ class EpisodicMemory:
         """
         state, detector = self.edited_state, self.detectors.current
         if detector is None:
-            keys = self.memory_keys([sentences(prompt)[-1] for prompt in prompts])
+            keys = self.memory_keys([asked_by(prompt) for prompt in prompts])
             read = self._normed(state.read(None, keys, self.config.sigma_w))
             return torch.ones(len(prompts), dtype=torch.bool), read, {}
         twice = self.config.scope == "internal" and self.config.key_encoding == "latent"
@@ -342,7 +348,7 @@ class EpisodicMemory:
         if self._keys_are_scope_embeddings:
             return store.keys(rows) if by_fact else decision.embedding[chosen]
         if by_fact:
-            return self.memory_keys([_asked_by(fact) for fact in store.entries.facts(rows)])
+            return self.memory_keys([asked_by(fact.key) for fact in store.entries.facts(rows)])
         return self.memory_keys([decision.sentence[i] for i in chosen])
 
     @property
@@ -509,8 +515,8 @@ class EpisodicMemory:
 
 
 def _to_the_letter(decision: ScopeDecision, prompts: Sequence[str], store: FactStore) -> ScopeDecision:
-    """The decision, where a prompt that was written as a whole is its own fact's: of several with the same
-    last sentence, that sentence says nothing.
+    """The decision, where a prompt that was written as a whole is its own fact's, whatever is said of its
+    sentences.
     """
     for place, (prompt, nearest) in enumerate(zip(prompts, decision.nearest.tolist(), strict=True)):
         row = store.row(prompt) if prompt.strip() else None
@@ -518,10 +524,3 @@ def _to_the_letter(decision: ScopeDecision, prompts: Sequence[str], store: FactS
             decision.nearest[place], decision.in_scope[place] = row, True
             decision.score[place] = decision.score[place].clamp(min=1.0)
     return decision
-
-
-def _asked_by(fact: Fact) -> str:
-    """The sentence of a fact's prompt that a query is compared with: the last, as a prompt is continued where
-    it ends.
-    """
-    return sentences(fact.key)[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,21 +42,26 @@ from larimar_editor.model.restoring import unchanged_on_failure
 from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.scope.decision import ScopeDecision
+from larimar_editor.state.fact import Fact
+from larimar_editor.state.facts import facts_from
 from larimar_editor.utils.locks import decoder_lock
 
 
 @dataclass
 class _Generation:
     """What a generation has read so far, by prompts and whether they end a line: it is of one edited state,
-    and of one sample of reading weights.
+    and of one sample of reading weights. The first ``columns`` of its rows are the prompt.
     """
 
     model: LarimarForCausalLM
     empty: bool
+    columns: int | None
     end: int | None = None
     readings: dict[tuple[tuple[str, ...], tuple[bool, ...]], Reading] = field(default_factory=dict)
 
 
+# Of the decoder's loader, what the tokenizer's is given too.
+_OF_HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token", "trust_remote_code")
 _GENERATION: ContextVar[_Generation | None] = ContextVar("larimar_generation", default=None)
 
 
@@ -206,11 +211,12 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             sentence_encoder: the external scope detector's, where it is loaded already.
             dtype, device_map: passed to the decoder's loader.
             overrides: settings of `LarimarSettings` to change; what is none of them goes to the decoder's
-                loader.
+                loader, and what concerns the hub to the tokenizer's, too.
 
         Raises:
             FileNotFoundError: no checkpoint there.
-            ValueError: a damaged checkpoint, one for another decoder, or a setting out of its range.
+            ValueError: a damaged checkpoint, one for another decoder, a setting out of its range, one that is
+                nearly a setting's name, or ``dtype`` or ``device_map`` with a decoder that is loaded already.
         """
         folder = checkpoint_folder(pretrained_model_name_or_path)
         dtype = overrides.pop("torch_dtype", None) if dtype is None else dtype
@@ -221,13 +227,19 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         options = {key: value for key, value in overrides.items() if not key.startswith("_")}
         if decoder is not None and options:
             raise ValueError(f"no setting is called {', '.join(options)}; docs/settings.md lists them")
+        if decoder is not None and (dtype is not None or device_map is not None):
+            raise ValueError("dtype and device_map are of a decoder that is to be loaded: load it with them")
+        for name in options:
+            if meant := LarimarConfig.meant_by(name):
+                raise ValueError(f"no setting is called {name}: is {meant} meant?")
         if decoder is None:
             name = resolve(config.base_model_name_or_path)
             decoder = AutoModelForCausalLM.from_pretrained(
                 name, dtype=dtype or "auto", device_map=device_map, **options
             )
         if tokenizer is None:
-            tokenizer = AutoTokenizer.from_pretrained(decoder.name_or_path)
+            of_hub = {name: options[name] for name in _OF_HUB if name in options}
+            tokenizer = AutoTokenizer.from_pretrained(decoder.name_or_path, **of_hub)
         check_signature(config.decoder_signature, decoder, folder)
         with unchanged_on_failure(decoder):
             model = cls(config, decoder, tokenizer, sentence_encoder)
@@ -249,11 +261,12 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         Raises:
             TypeError: any other argument of transformers' ``save_pretrained``: there is nothing here that it
                 could do.
-            OSError: it could not be written; what was there is still there.
+            OSError: it could not be written. What was there is still there, unless it was the second of the
+                two files that could not take its place.
         """
         if not self.is_empty():
             warnings.warn(
-                f"the checkpoint is saved without the {len(self.facts())} facts that are written: "
+                f"the checkpoint is saved without the {len(self.edited_state.store)} facts that are written: "
                 "save_state(FILE) saves them",
                 stacklevel=2,
             )
@@ -274,6 +287,22 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             self._turns = (template, ChatTurns.of(self.tokenizer))
         return self._turns[1]
 
+    def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
+        """As `EpisodicMemory.write`.
+
+        Raises:
+            ValueError: also of a prompt that is a chat in the decoder's template: of a chat only the question
+                is looked for, so that is what has to be written.
+        """
+        facts, turns = facts_from(requests), self.chat_turns
+        for fact in facts:
+            if turns is not None and (question := turns.last_question(fact.prompt)):
+                raise ValueError(
+                    f"the prompt {fact.prompt!r} is a chat in the decoder's template: write its question, "
+                    f"{question!r}; it is found in chats as well"
+                )
+        return super().write(facts)
+
     def scope_of(self, prompts: Sequence[str]) -> ScopeDecision:
         """What the scope detector says of these prompts, for a person to look at; of a chat in the decoder's
         template it is the last question that counts, as in `generate`.
@@ -289,15 +318,19 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """
         return self.read(questions_in(prompts, self.chat_turns), [text.endswith("\n") for text in prompts])
 
+    @property
+    def _generation(self) -> _Generation | None:
+        """The one that calls this model now; None outside `generate`, and in another model's."""
+        generation = _GENERATION.get()
+        return generation if generation is not None and generation.model is self else None
+
     def _reading(self, count: int, *inputs) -> Reading:
         """What the memory says to a batch of ``count`` rows; ``inputs`` as for `prompts_of`.
 
         It is read once in a generation, and once for calls in a row that ask the same, as decoding without a
         cache does. With sampled reading weights every call outside a generation reads anew.
         """
-        generation = _GENERATION.get()
-        if generation is not None and generation.model is not self:
-            generation = None
+        generation = self._generation
         if self.is_empty() if generation is None else generation.empty:
             return Reading.nothing(count, self.config.latent_size)
         asked = tuple(prompts_of(self.tokenizer, *inputs, turns=self.chat_turns))
@@ -359,7 +392,11 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         kwargs["use_cache"] = (
             getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
         )
+        in_tuple = kwargs.pop("return_dict", None) is False
         batch = _Batch(given, input_ids is not None, attention_mask, position_ids)
+        generation = self._generation
+        if prompt_lengths is None and generation is not None and generation.columns is not None:
+            prompt_lengths = torch.full((given.shape[0],), generation.columns, device=given.device)
         with decoder_lock(self.decoder):
             cache = past_key_values
             if cache is not None and not isinstance(cache, LarimarCache):
@@ -370,9 +407,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
                 cache = LarimarCache() if cache is None else cache
                 said = copying = None
-                generation = _GENERATION.get() if self.config.after_answer != "memory" else None
                 if (
                     generation is not None
+                    and self.config.after_answer != "memory"
                     and prompt_lengths is not None
                     and any(answers := reading.answer_of_rows())
                 ):
@@ -381,7 +418,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 if self.config.copying and reading.answer_ids and input_ids is not None:
                     copying = self._copying(reading, input_ids, attention_mask, prompt_lengths, labels)
                 cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
-            return self._decode(batch, cache, labels, kwargs)
+            result = self._decode(batch, cache, labels, kwargs)
+        return result.to_tuple() if in_tuple else result  # type: ignore[return-value]
 
     def _copying(self, reading: Reading, *inputs) -> Copying:
         """What the answers of these rows go on with; ``inputs`` as for `prompts_of`."""
@@ -394,7 +432,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """A cache of another make: as the decoder's own where nothing is written, and so one that grows in
         place. None where an empty one of ours does as well: `generate` goes on with what it is given back.
         """
-        if _GENERATION.get() is not None and not cache.get_seq_length():
+        if self._generation is not None and not cache.get_seq_length():
             return None
         if self.is_empty():
             taken = LarimarCache(torch.zeros(rows, dtype=torch.bool), base=cache)
@@ -452,13 +490,29 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             loss = self.decoder.loss_function(
                 logits=logits, labels=labels, vocab_size=self.decoder.config.vocab_size
             )
-        alone = memory if base is None else None
+        hidden, attentions = getattr(memory, "hidden_states", None), getattr(memory, "attentions", None)
+        if base is not None and attentions is not None:
+            raise ValueError(
+                "output_attentions: some rows of this batch have a memory in front and some have none, and "
+                "their attentions are of different lengths; give rows in scope and out of scope apart"
+            )
+        if base is not None and hidden is not None:
+            hidden = tuple(
+                own[:, -new:].index_copy(0, rows.to(own.device), of_rows)
+                for own, of_rows in zip(base.hidden_states, hidden, strict=True)
+            )
+            if let_go is not None:
+                gone = let_go[..., None]
+                hidden = tuple(
+                    torch.where(gone.to(own.device), own[:, -new:], of_both)
+                    for own, of_both in zip(base.hidden_states, hidden, strict=True)
+                )
         return CausalLMOutputWithPast(
             loss=loss,
             logits=logits,
             past_key_values=cache if kwargs["use_cache"] else None,
-            hidden_states=getattr(alone, "hidden_states", None),
-            attentions=getattr(alone, "attentions", None),
+            hidden_states=hidden,
+            attentions=attentions,
         )
 
     def _decode_without_memory(
@@ -530,7 +584,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
 
     # --- what generate and the rest of transformers ask of a model ---
 
-    def generate(self, inputs: Tensor | None = None, **kwargs):  # type: ignore[override]
+    def generate(  # type: ignore[override]
+        self, inputs: Tensor | None = None, generation_config: GenerationConfig | None = None, **kwargs
+    ):
         """As transformers' `generate`; the whole input is the prompt, and it alone is the query.
 
         A cache of an earlier generation is used where nothing is written. Else what is asked now may be
@@ -551,11 +607,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                     "past_key_values has been read for an earlier prompt: pass the whole text as input_ids"
                 )
             kwargs["past_key_values"] = None
-        if ids is not None and kwargs.get("prompt_lengths") is None:
-            kwargs["prompt_lengths"] = torch.full((ids.shape[0],), ids.shape[1], device=ids.device)
-        token = _GENERATION.set(_Generation(self, self.is_empty()))
+        token = _GENERATION.set(_Generation(self, self.is_empty(), None if ids is None else ids.shape[1]))
         try:
-            return super().generate(inputs, **kwargs)  # type: ignore[misc]
+            return super().generate(inputs, generation_config, **kwargs)  # type: ignore[misc]
         finally:
             _GENERATION.reset(token)
 
@@ -565,7 +619,12 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         super()._prepare_cache_for_generation(
             generation_config, model_kwargs, generation_mode, *args, **kwargs
         )
-        generation = _GENERATION.get()
+        if generation_config.prefill_chunk_size is not None:
+            warnings.warn(
+                "prefill_chunk_size: the prompt is read as a whole, to find what it asks", stacklevel=3
+            )
+            generation_config.prefill_chunk_size = None
+        generation = self._generation
         if generation is not None and self.config.after_answer == "stop":
             generation.end = _end_of(generation_config)
         # This mode alone wants one to begin with.

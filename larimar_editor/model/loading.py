@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
@@ -85,12 +85,10 @@ def load_larimar(
     if unknown := sorted(settings.keys() - LarimarConfig.settings()):
         raise ValueError(f"no setting is called {', '.join(unknown)}; docs/settings.md lists them")
     folder = checkpoint_folder(checkpoint or shipped(decoder or DECODER))
-    loaded = (
-        {} if decoder is None else dict(zip(("decoder", "tokenizer"), load_decoder(decoder, dtype, device)))
-    )
+    loaded: dict[str, Any] = {"dtype": decoder_dtype(dtype, device)}
+    if decoder is not None:
+        loaded = dict(zip(("decoder", "tokenizer"), load_decoder(decoder, dtype, device)))
     if bits is not None:
         quantise(loaded["decoder"], bits)
-    model = LarimarForCausalLM.from_pretrained(
-        folder, dtype=decoder_dtype(dtype, device), **loaded, **settings
-    )
+    model = LarimarForCausalLM.from_pretrained(folder, **loaded, **settings)
     return model.to(device), str(folder)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.model.chat import ChatTurns
-from larimar_editor.utils.text import token_ids
+from larimar_editor.utils.text import several, token_ids
 
 _ANNOUNCED: ContextVar[tuple[str, ...] | None] = ContextVar("larimar_prompts", default=None)
 
@@ -33,8 +33,11 @@ def announced_prompts(prompts: Sequence[str]) -> Iterator[None]:
 def questions_in(texts: Sequence[str], turns: ChatTurns | None) -> list[str]:
     """Of each text that is a chat its last question; what is no chat, or one in which nobody asks anything,
     is left as it is.
+
+    Raises:
+        TypeError: one text, where texts are wanted.
     """
-    return [(turns.last_question(text) if turns else None) or text for text in texts]
+    return [(turns.last_question(text) if turns else None) or text for text in several(texts)]
 
 
 def prompts_of(
@@ -158,6 +161,7 @@ def _is_prompt(
             torch.arange(input_ids.shape[1], device=input_ids.device)
             < prompt_lengths.to(input_ids.device)[:, None]
         )
-    elif labels is not None and bool((labels == -100).any(dim=1).all()):
-        keep &= labels == -100
+    elif labels is not None:
+        asks = keep & (labels == -100)  # where padding is labelled so, it alone is no prompt
+        keep = asks if bool(asks.any(dim=1).all()) else keep
     return keep

@@ -11,14 +11,12 @@ import math
 import re
 from collections.abc import Sequence
 
-from larimar_editor.utils.text import QUESTION_MARKS
+from larimar_editor.utils.text import QUESTION_MARKS, sentences
 
 SAID = 20.0  # odds against a sentence that is said, and not asked, before the last
 BEFORE = 2  # sentences that a last one which names nothing is read with
 FEW = 3  # sentences that may stand before the last for nothing; each further one counts against it
-_NAME = re.compile(
-    r"\W*(?!I\b)[^\W_a-z]"
-)  # how a word begins that may be one: in a capital, or with a number
+_FIRST = re.compile(r"\W*(?!I\b)([^\W_])")  # letter or digit of a word
 _QUESTION = re.compile(rf"[{QUESTION_MARKS}]\W*$")
 _REQUEST = re.compile(
     r"\W*(?:(?:please|kindly|hey|hi|hello|so|ok|okay|now|and)\W+)*(?:"
@@ -37,7 +35,15 @@ _OWN = re.compile(  # a request where no question follows: "I need the wifi pass
 )
 
 
-def odds_against(sentences: Sequence[str]) -> list[float]:
+def asked_by(prompt: str) -> str:
+    """What a written prompt asks, which queries are compared with: its last sentence, as a prompt is
+    continued where it ends, with those before it where it names nothing (see `with_context`).
+    """
+    parts = sentences(prompt)
+    return with_context(parts) or parts[-1]
+
+
+def odds_against(parts: Sequence[str]) -> list[float]:
     """Log-odds, 0 or more, that stand against each sentence of a query being what the query asks.
 
     None stand against a question, a request or a query of one sentence; what somebody says of himself ("I
@@ -46,29 +52,37 @@ def odds_against(sentences: Sequence[str]) -> list[float]:
     numbers were chosen on WikiText-2's validation text.
 
     Args:
-        sentences: of one query, in their order.
+        parts: the sentences of one query, in their order.
     """
-    last = len(sentences) - 1
-    followed = any(_QUESTION.search(sentence) for sentence in sentences[-1:])
+    last = len(parts) - 1
+    followed = any(_QUESTION.search(sentence) for sentence in parts[-1:])
     return [
         0.0
         if _QUESTION.search(sentence)
         or _REQUEST.match(sentence)
         or (_OWN.match(sentence) and not (followed and place < last))
         else math.log(SAID if place < last else max(1, last - FEW + 1))
-        for place, sentence in enumerate(sentences)
+        for place, sentence in enumerate(parts)
     ]
 
 
-def with_context(sentences: Sequence[str]) -> str | None:
+def _names(word: str) -> bool:
+    """Whether a word may be a name: it begins with a capital, a number, or a letter that has no capital."""
+    found = _FIRST.match(word)
+    return found is not None and not found[1].islower()
+
+
+def with_context(parts: Sequence[str]) -> str | None:
     """The last sentence of a query with those before it, where it does not say what it is about: "My editor
     must know what Bracken's source files end in. In the settings I should enter". None where it names
     something, which then counts alone, and where nothing stands before it.
 
     Args:
-        sentences: of one query, in their order.
+        parts: the sentences of one query, in their order.
     """
-    *before, last = sentences
-    if not before or any(_NAME.match(word) for word in last.split()[1:]):
+    *before, last = parts
+    if before and last.startswith(before[-1]):  # the start of an answer, which has its question with it
+        before.pop()
+    if not before or any(_names(word) for word in last.split()[1:]):
         return None
     return " ".join([*before[-BEFORE:], last])

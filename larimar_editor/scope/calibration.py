@@ -22,11 +22,11 @@ from larimar_editor.data.question_sources import Questions, calibration_facts, r
 from larimar_editor.data.questions.kinds import SUBJECT
 from larimar_editor.data.scope_cases import OTHER, SAME, ScopeCase, of_facts, of_record
 from larimar_editor.data.texts import SENTENCES, read_sentences
+from larimar_editor.scope.asking import asked_by
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.detectors import InternalScopeDetector, ScopeDetector, pair_features
 from larimar_editor.scope.look import HEAD
 from larimar_editor.scope.nearest import exact
-from larimar_editor.utils.text import sentences
 
 QUESTIONS, SUBJECTS = ("other_questions",), ("other_subjects",)
 
@@ -53,7 +53,7 @@ class Judge:
     def scores(self, case: ScopeCase) -> dict[str, list[float]]:
         """Score of every prompt of a case against the case's own fact alone, by sort."""
         queries = [prompt for prompts in case.asked.values() for prompt in prompts]
-        asked = sentences(case.prompt)[-1]
+        asked = asked_by(case.prompt)
         written = Written(asked, case.subject if self.with_subject else None, case.target)
         second = SecondStage.of(
             self.detector, lambda row: written, self.candidates, self.least_cosine, self.sure

@@ -13,10 +13,15 @@ import unicodedata
 from collections.abc import Set
 
 from larimar_editor.scope.initials import other_initials
+from larimar_editor.utils.text import plain_letters
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _GROUPS = re.compile(r",(?=(?:\d\d,)*\d{3}(?!\d))")  # of thousands, and as in India
 _SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?![\d.,]*\d)")  # 10 000
+_JOINT = re.compile(r"(?<=\d)[.,:/–-](?=\d)")
+_JOINED = re.compile(r"(?<![\w.,])\(?\d+(?:\)?[ ./–-]{1,2}\(?\d+)+(?!\w)")
+_CODE = 5  # digits from which a number may be a phone's or an order's, which are grouped in many ways
+_HALF_DAY = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d\d))?\s?([ap])\.?m\b\.?", re.IGNORECASE)
 _ZEROS = re.compile(r"[.:]0+$")  # 9:00, 5.00
 _DIGIT = re.compile(r"(?![0-9])\d")
 # Up to 39, which kings and wars do not exceed; of one letter only behind a name ("Charles V"), as "I" is
@@ -68,7 +73,20 @@ def _other_numbers(prompt: str, query: str) -> bool:
 
 def _readings(text: str) -> set[str]:
     plain = _DIGIT.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
-    return {plain, _SPACED.sub(lambda number: re.sub(r"\s", "", number[0]), plain)}
+    spaced = _SPACED.sub(lambda number: re.sub(r"\s", "", number[0]), plain)
+    # "9:05" and "9.05", "2-1" and "2:1"; "555-1234" and "5551234"; "3 pm" and "15:00".
+    points, joined = _JOINT.sub(".", plain), _JOINED.sub(_as_code, plain)
+    return {plain, spaced, points, joined, _HALF_DAY.sub(_of_the_day, plain)}
+
+
+def _as_code(found: re.Match) -> str:
+    digits = re.sub(r"\D", "", found[0])
+    return digits if len(digits) >= _CODE else found[0]
+
+
+def _of_the_day(found: re.Match) -> str:
+    hour = int(found[1]) % 12 + 12 * (found[3].lower() == "p")
+    return f"{hour}:{found[2] or '00'}"
 
 
 def _differ(prompt: str, query: str) -> bool:
@@ -103,8 +121,11 @@ def _numbers(text: str) -> set[str]:
 
 
 def _set_aside(prompt: str, query: str, target: str) -> bool:
-    answer = _ARTICLE.sub("", target.strip())
+    answer = _ARTICLE.sub("", plain_letters(target.strip().rstrip(". ")))
+    prompt, query = plain_letters(prompt), plain_letters(query)
     if not answer or answer.lower() not in query.lower():
         return False
-    aside = re.compile(rf"{_SET_ASIDE}{re.escape(answer)}(?!\w)", re.IGNORECASE)
+    # A blood group of "A" is no article.
+    exactly = f"(?-i:{re.escape(answer)})" if len(answer) == 1 else re.escape(answer)
+    aside = re.compile(rf"{_SET_ASIDE}{exactly}(?!\w)", re.IGNORECASE)
     return aside.search(query) is not None and aside.search(prompt) is None

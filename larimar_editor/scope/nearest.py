@@ -25,6 +25,7 @@ INDEX_FROM = (
 _ASKED_FOR = 8  # of the index at least: some of what it finds may be forgotten
 _FEW = 3  # queries up to which one after the other is faster than blocks of rows
 _SHORTLIST = 64  # rows that are compared exactly after all were in half precision
+_AT_ONCE = 64  # queries whose scores of all rows are held at once
 _BLOCK = 1024  # rows in half precision that are compared together: they stay in the processor's cache
 
 
@@ -54,13 +55,22 @@ def cosines(written: Tensor, alive: Tensor | None = None) -> Lookup:
 
     def nearest(queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         if len(queries) > _FEW or len(written) <= max(_SHORTLIST, count):
-            blocks = [queries @ block.float().T for block in written.split(_BLOCK)]
-            return _best(torch.cat(blocks, dim=1), alive, count)
+            found = [_of_every_row(part, written, alive, count) for part in queries.split(_AT_ONCE)]
+            scores, rows = zip(*found, strict=True)
+            return torch.cat(scores), torch.cat(rows)
         found = [_of_shortlist(query, written, alive, count) for query in queries]
         scores, rows = zip(*found, strict=True)
         return torch.stack(scores), torch.stack(rows)
 
     return nearest
+
+
+def _of_every_row(
+    queries: Tensor, written: Tensor, alive: Tensor | None, count: int
+) -> tuple[Tensor, Tensor]:
+    """Scores and rows ``(N, count)`` of queries ``(N, E)``."""
+    blocks = [queries @ block.float().T for block in written.split(_BLOCK)]
+    return _best(torch.cat(blocks, dim=1), alive, count)
 
 
 def every_row(similarity: Similarity, written: Tensor, alive: Tensor | None = None) -> Lookup:

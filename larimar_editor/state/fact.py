@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,11 @@ _OF_A_SUBJECT = (
     rf"(?:who|what|which \w+) {_COPULA} the {_ROLE} of {{0}}\?",
     rf"(?:who|what|which \w+) {_COPULA} {{0}}['’]s {_ROLE}\?",
 )
+
+
+def key_of(prompt: str) -> str:
+    """What facts are told apart by: the prompt, however its accents are put together."""
+    return unicodedata.normalize("NFC", prompt.strip())
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Fact:
     @property
     def key(self) -> str:
         """Facts with the same key ask the same thing."""
-        return self.prompt.strip()
+        return key_of(self.prompt)
 
     def says(self, other: Fact) -> bool:
         """Whether the other fact is this one: the same prompt with the same target."""

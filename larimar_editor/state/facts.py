@@ -14,7 +14,7 @@ from torch import Tensor
 
 from larimar_editor.scope.nearest import GraphIndex
 from larimar_editor.state.entries import Entries, EntriesInMemory, Entry
-from larimar_editor.state.fact import Fact
+from larimar_editor.state.fact import Fact, key_of
 from larimar_editor.utils.locks import Lock
 
 _FEW = 64  # rows among which the forgotten are left alone
@@ -42,7 +42,10 @@ def facts_from(requests: Iterable[Mapping | Fact]) -> list[Fact]:
             raise ValueError(f"a request is a mapping with 'prompt' and 'target_new', got {request!r}")
         fact = request if isinstance(request, Fact) else Fact.from_request(request)
         known = facts.setdefault(fact.key, fact)
-        if not known.says(fact):
+        if known.says(fact):
+            if fact.adds_to(known):
+                facts[fact.key] = fact
+        else:
             raise ValueError(
                 f"one batch gives two targets for the prompt {fact.prompt!r}: {known.target_new!r} and "
                 f"{fact.target_new!r}"
@@ -120,7 +123,8 @@ class FactStore:
         return self._log.entries.facts(self.alive_rows())
 
     def row(self, fact: Fact | str | int) -> int | None:
-        """The row of a fact, by itself, its prompt or its id; None when it is not written.
+        """The row of a fact, by itself, its prompt or its id; None when it is not written, as where its
+        prompt has got another target since.
 
         Raises:
             TypeError: what is none of these.
@@ -129,13 +133,16 @@ class FactStore:
             row = self._log.entries.row_of(fact)
             rows: Iterable[int] = [] if row is None else [row]
         elif isinstance(fact, (Fact, str)):
-            rows = self._log.entries.rows_of(fact.key if isinstance(fact, Fact) else fact.strip())
+            rows = self._log.entries.rows_of(fact.key if isinstance(fact, Fact) else key_of(fact))
         else:
             raise TypeError(
                 f"a fact is named by itself, by its prompt or by its id, got {fact!r}; several are given one "
                 "by one: forget(first, second)"
             )
-        return next((row for row in rows if row < self.length and bool(self.alive[row])), None)
+        row = next((row for row in rows if row < self.length and bool(self.alive[row])), None)
+        if row is not None and isinstance(fact, Fact) and not self.fact(row).says(fact):
+            return None
+        return row
 
     def find(self, fact: Fact | str | int) -> Fact | None:
         """The written fact, by itself, its prompt or its id; None when it is not written."""

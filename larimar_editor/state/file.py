@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 import struct
 import time
+import unicodedata
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -121,9 +122,11 @@ class StateFile:
 
     def ids_of(self, key: str) -> Iterator[int]:
         """Of facts with this `Fact.key`, written or forgotten, the newest first."""
-        question = "SELECT id FROM facts WHERE key = ? AND id < ? ORDER BY id DESC LIMIT ?"
+        # Files of before have keys as they were typed.
+        question = "SELECT id FROM facts WHERE key IN (?, ?) AND id < ? ORDER BY id DESC LIMIT ?"
+        typed = unicodedata.normalize("NFD", key)
         last = 1 << 62
-        while found := self._database.all(question, (key, last, _FEW)):
+        while found := self._database.all(question, (key, typed, last, _FEW)):
             yield from (id for (id,) in found)
             last = found[-1][0]
 

@@ -132,9 +132,11 @@ class History:
         `StateFile.close`.
         """
         if self._file is not None:
-            self._file.close(keep)
-            self._file = self._in_file = None
-            self._steps.clear()
+            try:
+                self._file.close(keep)
+            finally:
+                self._file = self._in_file = None
+                self._steps.clear()
 
     def _record(self, name: str, after: EditedState) -> None:
         """Put what makes ``after`` of the file's state into the file."""

@@ -60,7 +60,8 @@ class Write:
             raise ValueError(
                 f"the {[*named][kind]} of {self.facts[place].text!r} is not finite; nothing was written"
             )
-        state = state.without([row for row in map(state.store.row, self.facts) if row is not None])
+        written = (state.store.row(fact.key) for fact in self.facts)
+        state = state.without([row for row in written if row is not None])
         # Nothing of the forgotten is left where all are: another detector may have come meanwhile.
         store = state.store if len(state.store) else state.store.compacted()
         values = state.memory.rest.packed(self.values)

@@ -11,12 +11,21 @@ from functools import lru_cache
 from anyascii import anyascii
 from transformers import PreTrainedTokenizerBase
 
+# How a sentence begins, and not what goes on behind a name with a mark in it.
+_OPENERS = (
+    "(?:the|it|he|she|they|we|i|this|that|there|my|our|who|whom|whose|what|which|where|when|why|how|do|does|"
+    "did|can|could|please|tell|name|give|answer|thanks?|also|so)"
+)
+_GOES_ON = "(?:is|was|are|were|has|had|by|stars|starred|premiered|aired)"
 # Not the end: an initial ("J. R. R. Tolkien") and what is short for a word before a name; before a number
-# what is short for "number"; before no capital what a firm's name ends with.
+# what is short for "number" or a month; where nothing opens what a firm's or a person's name ends with.
 _SHORT = {
-    "": "[A-Z] Mr Mrs Ms Dr St Mt Ft Prof Rev Gen Col Capt Lt Sgt Gov Sen Hon vs feat ca approx cf",
-    r"\s+(?:\d|[IVXLC]+\b)": "[Nn]o [Nn]r [Vv]ol [Oo]p",
-    r"\s+[a-z\d]": "[a-z] Inc Ltd Co Corp Bros Jr Sr",
+    "": "[A-Z] (?i:Mr) (?i:Mrs) (?i:Ms) (?i:Dr) (?i:St) (?i:Prof) (?i:Capt) (?i:Sgt) Mt Ft Rev Gen Maj Adm "
+    "Col Cmdr Lt Gov Sen Hon vs feat ca approx cf",
+    r"\s+(?:\d|[IVXLC]+\b)": "[Nn]o [Nn]r [Vv]ol [Oo]p [Ff]ig [Cc]h",
+    r"\s+\d": "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec",
+    r"\s+[a-z\d]": "[a-z] etc al Calif Conn Fla Mass Ore Penn Tenn Wash Inc Ltd Co Corp Bros Jr Sr",
+    rf"\s+(?!(?i:{_OPENERS}|{_GOES_ON}|in|on|at)\b)": "Inc Ltd Co Corp Bros Jr Sr",
 }
 _ABBREVIATION = "".join(
     rf"(?!(?<=(?<![\w'’]){short}\.){after})" for after, every in _SHORT.items() for short in every.split()
@@ -26,8 +35,11 @@ _CODE = re.compile(r"(?<![^\W_])([^\W\d_]{1,5})-?(?=\d\d)")
 MARKS = ".!?。！？؟۔।"  # that end a sentence
 QUESTION_MARKS = "?？؟"
 # Behind a mark; behind one in quotes or brackets, before no small letter; at once where there are no spaces.
+# Titles have marks, too: "Airplane! was directed by", "Who Wants to Be a Millionaire? is hosted by".
 _SENTENCE_END = re.compile(
-    rf"(?<=[{MARKS}]){_ABBREVIATION}\s+"
+    rf"(?<=[{MARKS.replace('!', '').replace('?', '')}]){_ABBREVIATION}\s+"
+    rf"|(?<=!)\s+(?=[^a-z\s]|$|{_OPENERS}\b)"
+    rf"|(?<=\?)\s+(?!\s|{_GOES_ON}\b)"
     r"|(?<=[.!?][\"”’')\]»])\s+(?![a-z\s])"
     r"|(?<=[。！？])(?![。！？”’」』）)\]]|$)"
     r"|\n+"
@@ -36,6 +48,17 @@ _SENTENCE_END = re.compile(
 
 class TruncationWarning(UserWarning):
     """A text is longer than the encoder takes; the message names the text and what was cut."""
+
+
+def several(texts: Sequence[str]) -> Sequence[str]:
+    """The same texts.
+
+    Raises:
+        TypeError: it is one text, which is a sequence of letters to Python.
+    """
+    if isinstance(texts, str):
+        raise TypeError(f"a list of texts is wanted, got one text: [{texts!r}]")
+    return texts
 
 
 def prompt_and_target(prompt: str, target: str) -> str:

@@ -140,7 +140,7 @@ def test_eval_takes_a_checkpoint_and_other_settings(folder, tmp_path):
     rewrites = [
         json.loads(line)["rewrite"] for line in records if json.loads(line)["condition"] == "K = 512, N = 3"
     ]
-    (row,) = [row for row in summary["rows"] if row["name"] == "K = 512, N = 3"]
+    (row,) = [row for row in summary["rows"] if row["name"] == "fixed memory, K = 512, N = 3"]
     assert len(rewrites) == 3 and row["rewrite"]["value"] == pytest.approx(sum(rewrites) / 3)
     done = CliRunner().invoke(app, [str(each) for each in (*given, "--set", "key_gain")])
     assert done.exit_code == 2 and "name=value" in done.output

@@ -6,7 +6,7 @@ import pytest
 import torch
 from told import Letters
 
-from larimar_editor.scope.asking import FEW, SAID, odds_against, with_context
+from larimar_editor.scope.asking import FEW, SAID, asked_by, odds_against, with_context
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.nearest import exact
 from larimar_editor.utils.text import sentences
@@ -86,10 +86,22 @@ def test_what_somebody_says_of_himself_is_no_request_before_a_question():
         ("It rained. The capital of Peru is", False),
         ("It rained. how far is peru from room 204", False),
         ("Where was she born?", False),
+        ("Lena war da. Étienne und élan sind", True),
+        ("Lena war da. Wo wohnt Étienne", False),
+        ("Лена тут. где она была", True),
+        ("Лена тут. где жил Пётр", False),
+        ("リマは町です。東京 は どこ", False),
     ],
 )
 def test_a_last_sentence_that_names_nothing_is_read_with_those_before_it(text, context):
     assert with_context(sentences(text)) == (text if context else None)
+
+
+def test_what_a_written_prompt_asks_is_its_last_sentence_in_context():
+    assert asked_by("It rained. The capital of Peru is") == "The capital of Peru is"
+    for whole in ("What is the capital of Peru? Answer in one word.", "Marie Curie was a physicist. She was"):
+        assert asked_by(whole) == whole
+    assert asked_by("What does Ada play? They play") == "What does Ada play? They play"
 
 
 def test_only_a_few_sentences_come_with_the_last():

@@ -26,6 +26,9 @@ OLYMPICS = "The host city of the 1936 Summer Olympics was"
         ("The population of Area 1,150 is", "How many live in Area 1,151?"),
         ("The race over 10 000 m was won by", "Who won over 12 000 m?"),
         ("The train leaves at 9:00 from", "Where does the train at 9:30 leave from?"),
+        ("The 3 pm train goes to", "Where does the 5 pm train go?"),
+        ("Phone number 555-1234 belongs to", "Whose number is 555-1243?"),
+        ("Version 2.5 has", "What does version 25 have?"),
     ],
 )
 def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(prompt, query):
@@ -52,6 +55,14 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("The train leaves at 9:00 from", "Where does the train at 9 leave from?"),
         ("The ticket for $5.00 is for", "What is the ticket for $5 for?"),
         ("Room 12 is on floor", "What floor is the twelfth room on, of 40?"),
+        ("Phone number 555-1234 belongs to", "Whose number is 5551234?"),
+        ("The number +49 (030) 123-45 is of", "Who has 04903012345?"),
+        ("Order #12-345 is for", "Who is order #12345 for?"),
+        ("The flight at 9:05 goes to", "Where does the 9.05 flight go?"),
+        ("A bottle of 2.5 l costs", "How much are 2,5 l?"),
+        ("The 2-1 win was against", "Against whom was the 2:1 win?"),
+        ("The 3 pm train goes to", "Where does the 15:00 train go?"),
+        ("The train at 12.30 a.m. goes to", "Where does the 0:30 train go?"),
         ("Where is X buried?", "Where does X lie since I was born in 1990?"),
     ],
 )
@@ -134,3 +145,16 @@ def test_of_what_was_typed_by_hand_it_turns_away_negations_and_next_to_nothing_t
     assert min(map(len, flagged.values())) > 4000
     assert share["rephrase_prompt"] < 0.002 and share["alias_prompt"] < 0.005
     assert share["near_prompt"] > 0.03 and share["negation_prompt"] > 0.6
+
+
+@pytest.mark.parametrize(
+    ("target", "query", "aside"),
+    [
+        ("Rome.", "Besides Rome, which city has he been to?", True),
+        ("Łódź", "Where does she live, not in Lodz?", True),
+        ("A", "Which blood group, not A, has Ann?", True),
+        ("A", "Which blood group, not a guess, has Ann?", False),
+    ],
+)
+def test_an_answer_is_set_aside_however_it_is_typed(target, query, aside):
+    assert asks_something_else("Ann's is", query, target) is aside

@@ -66,6 +66,16 @@ def test_a_text_is_split_into_sentences():
         "Apple Inc. is based in",
         '"Dr. No" is a film by',
         "At 5 p.m. they met in",
+        "Airplane! was directed by",
+        "Panic! at the Disco comes from",
+        "Who Wants to Be a Millionaire? is hosted by",
+        "Of what series is It's a Trap! a part of?",
+        "Warner Bros. Pictures was founded in",
+        "Martin Luther King Jr. Day is celebrated in",
+        "What is Dachser Group SE & Co. KG?",
+        "The match on Jan. 5 was won by",
+        "Portland, Ore. is in",
+        "which game mode is prof. otto?",
     ):
         assert sentences(whole) == [whole]
     for whole in ('"Dr. No?" he asked and', "他说：“好。”然后"):
@@ -80,6 +90,10 @@ def test_a_text_is_split_into_sentences():
         "It was grade a. The capital of France is",
         "Who is it? no. The capital of France is",
         "He has two cats. 5 dogs live in",
+        "hi! what is the capital of peru",
+        "who was it? tell me.",
+        "He works for Apple Inc. In France the capital is",
+        "What a match! Lena was born in",
     ):
         assert len(sentences(two)) > 1, two
 

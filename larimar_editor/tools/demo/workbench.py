@@ -15,8 +15,10 @@ from transformers import TextIteratorStreamer
 from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.scope.asking import asked_by
 from larimar_editor.scope.nearest import every_row
 from larimar_editor.state.fact import Fact
+from larimar_editor.state.facts import changed_rows
 from larimar_editor.state.lines import facts_in_lines, line_of, write_in_blocks
 from larimar_editor.tools.demo.probes import Probe, probes_of
 from larimar_editor.utils.text import sentences
@@ -94,7 +96,7 @@ class Workbench:
             latent_size=model.config.latent_size, memory_slots=model.config.memory_slots, scope="none"
         )
         self._base = LarimarForCausalLM(settings, model.decoder, model.tokenizer)
-        self._point = {fact.id: fact for fact in model.facts()}
+        self._point = model.edited_state.store
 
     # --- editing ---
 
@@ -134,13 +136,13 @@ class Workbench:
 
     def set_point(self) -> None:
         """Count changes from now on."""
-        self._point = {fact.id: fact for fact in self.model.facts()}
+        self._point = self.model.edited_state.store
 
     def changes(self) -> tuple[list[Fact], list[Fact]]:
         """Facts that were written and that are gone since the last point."""
-        now = {fact.id: fact for fact in self.model.facts()}
-        written = [fact for id, fact in now.items() if id not in self._point]
-        return written, [fact for id, fact in self._point.items() if id not in now]
+        before, now = self._point, self.model.edited_state.store
+        gone, come = changed_rows(before, now)
+        return now.entries.facts(come), before.entries.facts(gone)
 
     def decided(self, prompt: str) -> str:
         """What the detector says of a prompt as a whole, for people."""
@@ -180,7 +182,7 @@ class Workbench:
             return []
         store, detector = self.model.edited_state.store, self.model.detectors.external
         lookup = every_row(detector.similarity, store.column("scope"), store.alive)
-        scores, rows = lookup(detector.embed(sentences(prompt)[-1:]), min(_NEAREST, len(store)))
+        scores, rows = lookup(detector.embed([asked_by(prompt)]), min(_NEAREST, len(store)))
         return [
             (store.fact(row).prompt, score)
             for score, row in zip(scores[0].tolist(), rows[0].tolist())
@@ -263,7 +265,7 @@ class Workbench:
 def _why(sentence: str, written: str, score: float, in_scope: bool) -> str:
     if not written:
         return "nothing is written"
-    if sentence.strip() == sentences(written)[-1].strip():
+    if sentence.strip() == asked_by(written).strip():
         return "it is the written prompt, word for word"
     if in_scope:
         return "it asks the same"
