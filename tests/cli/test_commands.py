@@ -138,7 +138,9 @@ def test_eval_takes_a_checkpoint_and_other_settings(folder, tmp_path):
     assert summary["settings"]["overrides"] == {"key_gain": 1.5}
     records = (tmp_path / "out" / "batch" / "records.jsonl").read_text().splitlines()
     rewrites = [
-        json.loads(line)["rewrite"] for line in records if json.loads(line)["condition"] == "K = 512, N = 3"
+        json.loads(line)["rewrite"]
+        for line in records
+        if json.loads(line)["condition"] == "fixed memory, K = 512, N = 3"
     ]
     (row,) = [row for row in summary["rows"] if row["name"] == "fixed memory, K = 512, N = 3"]
     assert len(rewrites) == 3 and row["rewrite"]["value"] == pytest.approx(sum(rewrites) / 3)
