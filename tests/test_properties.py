@@ -23,7 +23,7 @@ from larimar_editor.scope.detectors import ExternalScopeDetector
 from larimar_editor.scope.nearest import exact
 from larimar_editor.state.fact import Fact
 from larimar_editor.state.saved import load_state, save_state
-from larimar_editor.utils.text import sentences
+from larimar_editor.utils.sentences import sentences
 
 # Inputs of each fuzz test; `make soak` has 10,000.
 FUZZ = int(os.environ.get("LARIMAR_FUZZ", 300))
@@ -108,7 +108,7 @@ def test_more_sentences_or_prompts_never_lower_a_score_and_order_does_not_matter
     assert alone.score.item() == pytest.approx(
         max(float(Letters.embed([query]) @ Letters.embed([p]).T) for p in prompts), abs=1e-6
     )
-    among = decided("\n".join([*(sentence.capitalize() for sentence in more), query]), prompts)
+    among = decided("! ".join([*more, query]), prompts)
     assert among.score.item() >= alone.score.item() - 1e-6
     assert decided(query, [*prompts, *more]).score.item() >= alone.score.item() - 1e-6
     shuffled = random.Random(seed).sample(prompts, len(prompts))

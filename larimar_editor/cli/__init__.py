@@ -58,7 +58,7 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         app()
-    except (OSError, ModuleNotFoundError, ValueError) as error:
+    except (OSError, ImportError, ValueError) as error:
         if os.environ.get("LARIMAR_TRACEBACK"):
             raise
         print(f"larimar-editor: {error}", file=sys.stderr)

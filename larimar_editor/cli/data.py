@@ -165,14 +165,15 @@ def questions(
     from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder
 
     seen = wordings_of(edit for path in exclude or () for edit in load_edits(path))
-    asked = sources.questions(lambda wording: wording_of(wording) in seen)
+    without = lambda wording: wording_of(wording) in seen
+    asked = sources.questions(without)
     dropped: list[tuple[str, str]] = []
     if held_out:
         made: dict[str, sources.Facts] = {"held out": AskedFacts(asked.held_out, asked.names, seed)}
     else:
         if near <= 1:
             asked, dropped = asked.unlike(ExternalScopeDetector(sentence_encoder()).embed, near)
-        made = dict(asked.facts(knowedit or (), seed))
+        made = dict(asked.facts(knowedit or (), seed, without=without))
     counts: dict[str, int] = {}
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("w", encoding="utf-8") as file:

@@ -168,7 +168,9 @@ def _model(
 
 
 def _id_of(file: StateFile, name: str) -> int:
-    found = [id for id in file.ids_of(name.strip()) if file.is_written(id)]
+    from larimar_editor.state.fact import key_of
+
+    found = [id for id in file.ids_of(key_of(name)) if file.is_written(id)]
     if not found and name.isdecimal() and file.is_written(int(name)):
         found = [int(name)]
     if not found:

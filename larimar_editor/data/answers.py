@@ -71,8 +71,8 @@ def answered_facts(
         asked: the facts.
         answers: to draw from.
         made_up: share of the answers that stand on no list.
-        own: share of the facts that keep their own answer, where it answers their question. It teaches to
-            say "Danube" where "the Danube" lay nearer.
+        own: share of the facts that keep their own answer, where it answers their question and is not held
+            out. It teaches to say "Danube" where "the Danube" lay nearer.
         seed: of what is drawn.
     """
     rng = random.Random(seed)
@@ -82,6 +82,8 @@ def answered_facts(
         if rewordings:
             answer = (unlisted if rng.random() < made_up else answers).draw(rng)
             kept = fitting_target(fact) if rng.random() < own else None
+            if kept is not None and falls_in(kept.strip(), _HELD_OUT):
+                kept = None
             yield {
                 "subject": fact["subject"],
                 "prompt": fact["prompt"],

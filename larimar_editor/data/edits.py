@@ -58,7 +58,8 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
 
     Args:
         path: a list of records in EasyEdit's flat format, ROME's original format or MEND's ZsRE format.
-        limit: how many to return, from the start; all when None.
+        limit: how many of its records to read, from the start; all when None. Those without a target, as ZsRE
+            has a few, are left out.
 
     Raises:
         FileNotFoundError: no such file.
@@ -79,7 +80,7 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
             edits.append(_read(record, number))
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}, record {number}: not a known format, it lacks {error}") from error
-    return edits
+    return [edit for edit in edits if edit.target_new.strip()]
 
 
 def _read(record: Mapping, number: int) -> Edit:
@@ -117,7 +118,7 @@ def _edit(record: Mapping, number: int) -> Edit:
     return Edit(
         prompt=record["prompt"],
         target_new=record["target_new"],
-        ground_truth=record["ground_truth"],
+        ground_truth=first_name(record["ground_truth"]),
         subject=record["subject"],
         rephrase_prompts=_several(record.get("rephrase_prompt")),
         locality_prompts=_several(record.get("locality_prompt")),

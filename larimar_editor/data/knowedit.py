@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,14 +109,23 @@ class KnowEditFacts:
     templates: Sequence[str] = field(default=())
 
     @classmethod
-    def read(cls, paths: Sequence[Path], seed: int = 0) -> KnowEditFacts:
-        """From train files, held-out relations left out.
+    def read(
+        cls,
+        paths: Sequence[Path],
+        seed: int = 0,
+        without: Callable[[str], bool] = lambda wording: False,
+    ) -> KnowEditFacts:
+        """From train files, held-out relations left out, and those of whose wording ``without`` says so.
 
         Raises:
             ValueError: no file of KnowEdit's, or too little in it.
         """
         every = [record for path in paths for record in read_knowedit(path)]
-        kept = [record for record in every if not is_held_out(record)]
+        kept = [
+            record
+            for record in every
+            if not is_held_out(record) and not without(template(record["prompt"], record["subject"]))
+        ]
         if len({record["subject"] for record in kept}) < 2:
             raise ValueError(
                 f"{', '.join(map(str, paths))}: fewer than two subjects of relations that may be trained on"

@@ -9,6 +9,7 @@ asks, see `larimar_editor.data.questions.kinds.kept_apart`.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -117,11 +118,25 @@ class Questions:
                     dropped.append((question.name, against[int(place)].name))
         return replace(self, training=training), dropped
 
+    def own_answers(self) -> Iterator[str]:
+        """Every answer that a fact to train on may have of its own."""
+        for question in itertools.chain.from_iterable(self.training.values()):
+            if isinstance(question, TypedQuestion):
+                yield question.record["target_new"].strip()
+            else:
+                yield from map(str.strip, question.answers or self.names.targets[question.target])
+
     def facts(
-        self, knowedit_files: Sequence[Path] = (), seed: int = 0, others: int = 3
+        self,
+        knowedit_files: Sequence[Path] = (),
+        seed: int = 0,
+        others: int = 3,
+        without: Callable[[str], bool] = lambda wording: False,
     ) -> Mapping[str, Facts]:
-        """Facts to train on by source; those of KnowEdit's train splits where their files are given."""
-        given = KnowEditFacts.read(knowedit_files, seed) if knowedit_files else None
+        """Facts to train on by source; those of KnowEdit's train splits where their files are given, but
+        ``without`` wordings of which it says so, as in `questions`.
+        """
+        given = KnowEditFacts.read(knowedit_files, seed, without) if knowedit_files else None
         names = self.names if given is None else self.names.with_subjects({}, given.names.aliases)
         typed = [each for each in self.training.get(TYPED_ONES, ()) if isinstance(each, TypedQuestion)]
         plain = [text for each in typed for text in each.plain]

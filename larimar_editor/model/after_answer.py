@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.model.columns import Columns
-from larimar_editor.utils.text import MARKS, sentences
+from larimar_editor.utils.sentences import MARKS, sentences
 
 _ENDS = (*MARKS, "\n")
 _LONGER = 4  # tokens that a sentence must have more than the answer to end what the memory says

@@ -8,6 +8,7 @@ states hang on the token alone, and are what tells "hog" from "cheeses" in a cod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -24,6 +25,7 @@ from larimar_editor.model.settings import FIT_COPYING, FIT_KEY_GAIN, FIT_VALUE_G
 
 # With 3, every token of unseen answers is the nearest to its code's first-layer values; with 1, 96% of them.
 FIRST_LAYER = 3.0
+_AT_ONCE = 4096  # rows of states of which a second copy is held
 
 
 def fit(
@@ -114,21 +116,24 @@ def refit(
         raise ValueError("the facts in memory are codes of the encoder as it is: forget them first")
     states, old, w_m = model.states, model.analysis, model.projection
     rows = _collect(states, texts, w_m.slots, w_m.code_size, batch_size, progress)
+    # On the CPU, where the rows are.
+    old_mean, old_scale, old_basis = (each.detach().cpu() for each in (old.mean, old.scale, old.basis))
+    its_scale, its_basis, its_mean = (each.detach().cpu() for each in (w_m.scale, w_m.basis, w_m.mean))
+    before = torch.cat([((part - old_mean) / old_scale) @ old_basis for part in rows.split(_AT_ONCE)])
     mean, scale, basis, explained = principal_components(
         rows, _weights(states, first_layer), w_m.code_size, seed
     )
-    before = ((rows - old.mean) / old.scale) @ old.basis
-    after = ((rows - mean) / scale) @ basis
+    after = rows @ basis
     after = torch.cat((after, torch.ones(len(after), 1)), dim=1)
     # gelsd: few texts, or alike, leave codes that no text moves, which the default driver must not be given.
     *to_old, offset = torch.linalg.lstsq(after, before, driver="gelsd").solution
     to_old = torch.stack(to_old)  # old codes are new ones @ to_old + offset
     # Of one new code, in units of the states: trained W_M of its old code, and new codes less old ones.
-    trained = w_m.scale[:, None] * w_m.basis - old.scale[:, None] * old.basis
+    trained = its_scale[:, None] * its_basis - old_scale[:, None] * old_basis
     moved = trained @ to_old.T + scale[:, None] * basis
-    constant = trained @ offset + mean - old.mean
-    gains = w_m.gain.expand(w_m.shape).flatten()
-    _set(w_m, w_m.mean + gains * constant, scale, moved / scale[:, None])
+    constant = trained @ offset + mean - old_mean
+    gains = w_m.gain.detach().cpu().expand(w_m.shape).flatten()
+    _set(w_m, its_mean + gains * constant, scale, moved / scale[:, None])
     _set(old, mean, scale, basis)
     _note(model, texts, explained)
 
@@ -140,18 +145,19 @@ def principal_components(
 
     ``scale`` is one number per group of ``m`` columns, the root mean square of what is left without the mean
     over the group's weight, repeated for each of its columns. ``basis`` is ``(len(weights) * m, count)``, of
-    ``(rows - mean) / scale``.
+    ``(rows - mean) / scale``, which is what ``rows`` holds afterwards: there may be no room for two of them.
     """
-    mean = rows.mean(dim=0)
-    rows = rows - mean
-    groups = len(weights)
-    scale = rows.view(len(rows), groups, -1).square().mean(dim=(0, 2)).sqrt().clamp_min(1e-6)
+    mean, groups = rows.mean(dim=0), len(weights)
+    rows -= mean
+    of_groups = rows.view(len(rows), groups, -1)
+    scale = torch.stack([of_groups[:, group].norm() for group in range(groups)])
+    scale = (scale / math.sqrt(of_groups[:, 0].numel())).clamp_min(1e-6)
     scale = (scale / torch.tensor(weights)).repeat_interleave(rows.shape[1] // groups)
     rows /= scale
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         _, singular, basis = torch.svd_lowrank(rows, q=min(count + 16, *rows.shape), niter=2)
-    explained = float(singular[:count].square().sum() / rows.square().sum())
+    explained = float(singular[:count].square().sum() / rows.norm().square())
     return mean, scale, basis[:, :count], explained
 
 

@@ -167,7 +167,7 @@ class TransformerEncoder(nn.Module):
     def __init__(self, name_or_path: str, latent_size: int, max_length: int = 128, queries: int = 4):
         super().__init__()
         self.tokenizer = AutoTokenizer.from_pretrained(name_or_path, truncation_side="left")
-        self.network = AutoModel.from_pretrained(name_or_path)
+        self.network = AutoModel.from_pretrained(name_or_path, dtype=torch.float32)
         self.latent_size, self.max_length = latent_size, max_length
         width = self.network.config.hidden_size
         if not queries and getattr(self.network, "pooler", None) is None:

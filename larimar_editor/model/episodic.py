@@ -40,7 +40,8 @@ from larimar_editor.state.paged import Pages
 from larimar_editor.state.register import StateRegister
 from larimar_editor.state.saved import load_state, save_state
 from larimar_editor.utils.locks import Lock
-from larimar_editor.utils.text import answer_ids, kept_answer, sentences, several
+from larimar_editor.utils.sentences import sentences
+from larimar_editor.utils.text import answer_ids, kept_answer, several
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 

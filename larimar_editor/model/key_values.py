@@ -187,11 +187,11 @@ def cached(layer: object) -> tuple[Tensor, Tensor]:
     """Keys and values ``(B, H, T, D)`` of a layer of a cache.
 
     Raises:
-        TypeError: a layer that has none, as of linear attention; Larimar's memory is keys and values.
+        ValueError: a layer that has none, as of linear attention; Larimar's memory is keys and values.
     """
     keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
     if not isinstance(keys, Tensor) or not isinstance(values, Tensor):
-        raise TypeError(
+        raise ValueError(
             f"Larimar needs a decoder whose layers cache keys and values, not {type(layer).__name__}"
         )
     return keys, values

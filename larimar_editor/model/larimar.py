@@ -491,7 +491,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 logits=logits, labels=labels, vocab_size=self.decoder.config.vocab_size
             )
         hidden, attentions = getattr(memory, "hidden_states", None), getattr(memory, "attentions", None)
-        if base is not None and attentions is not None:
+        if base is not None and attentions is not None and bool(cache.in_scope.all()):
+            attentions = None  # who has said his answer is the base model's now
+        elif base is not None and attentions is not None:
             raise ValueError(
                 "output_attentions: some rows of this batch have a memory in front and some have none, and "
                 "their attentions are of different lengths; give rows in scope and out of scope apart"
@@ -545,7 +547,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         place = torch.arange(codes.shape[1], device=slots.device) - (codes.shape[1] - counts)[:, None]
         positions, there = config.slot_position + place.clamp_min(0), place >= 0
         if config.slot_position:
-            if self._bos is None:
+            if self._bos is None or config.decoder_mode == "full":  # whose weights may be in training
                 self._bos = self.states.bos()
             bos = self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots)
             slots, first = torch.cat((bos, slots), dim=1), torch.zeros_like(counts)[:, None]

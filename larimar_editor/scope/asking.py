@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from larimar_editor.utils.text import QUESTION_MARKS, sentences
+from larimar_editor.utils.sentences import MARKS, QUESTION_MARKS, sentences
 
 SAID = 20.0  # odds against a sentence that is said, and not asked, before the last
 BEFORE = 2  # sentences that a last one which names nothing is read with
@@ -74,15 +74,21 @@ def _names(word: str) -> bool:
 
 def with_context(parts: Sequence[str]) -> str | None:
     """The last sentence of a query with those before it, where it does not say what it is about: "My editor
-    must know what Bracken's source files end in. In the settings I should enter". None where it names
-    something, which then counts alone, and where nothing stands before it.
+    must know what Bracken's source files end in. In the settings I should enter"; or where it is said behind
+    a question: "What is the capital of Peru? Answer in English." None where it names something, which then
+    counts alone, and where nothing stands before it.
 
     Args:
         parts: the sentences of one query, in their order.
     """
     *before, last = parts
+    said = [last]
     if before and last.startswith(before[-1]):  # the start of an answer, which has its question with it
-        before.pop()
-    if not before or any(_names(word) for word in last.split()[1:]):
+        said = [before.pop(), last[len(parts[-2]) :]]
+    if not before:
+        return None
+    told = last.endswith(tuple(MARKS)) and not _QUESTION.search(last)
+    behind_a_question = told and _QUESTION.search(before[-1]) is not None
+    if not behind_a_question and any(_names(word) for text in said for word in text.split()[1:]):
         return None
     return " ".join([*before[-BEFORE:], last])

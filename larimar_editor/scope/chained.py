@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from larimar_editor.scope.asking import asked_by
 from larimar_editor.scope.decision import ScopeDecision
-from larimar_editor.utils.text import sentences
 
 MOST_WORDS = 9  # of what a prompt names in place of an answer
 LONGEST = 40  # words of a text that is followed
@@ -35,7 +35,7 @@ def follow(
     """The decision on prompts, where those out of scope may ask something written by way of others.
 
     Args:
-        prompts: N; of each the last sentence is followed, if it is not of more than 40 words.
+        prompts: N; of each is followed what it asks (`asked_by`), if it is not of more than 40 words.
         decision: on them as they are; those in scope stay.
         decide: decides on groups of texts as it was decided on the prompts.
         answer: of a row's fact.
@@ -46,7 +46,7 @@ def follow(
         the decision, with the prompt that was read in the end as the sentence.
     """
     asked = {
-        place: sentences(prompts[place])[-1]
+        place: asked_by(prompts[place])
         for place, inside in enumerate(decision.in_scope.tolist())
         if not inside
     }

@@ -21,7 +21,7 @@ from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.names import OtherNames
 from larimar_editor.scope.nearest import Lookup
 from larimar_editor.scope.reader import Reader
-from larimar_editor.utils.text import sentences
+from larimar_editor.utils.sentences import sentences
 
 TOO_FAR_BEHIND = 0.25  # what is so much less similar than the nearest in the first stage gets no second look
 LEAST_LETTERS = 4  # of a sentence beside others: one with fewer, as `"` or "It", asks nothing
@@ -57,7 +57,7 @@ class Written:
     """A written prompt as the second stage sees it.
 
     Attributes:
-        prompt: the sentence that was embedded.
+        prompt: what it asks, which was embedded (`larimar_editor.scope.asking.asked_by`).
         subject: what it is about, where that is known.
         target: its answer, which only a second stage that was trained so is shown.
     """

@@ -18,9 +18,10 @@ from larimar_editor.utils.text import plain_letters
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _GROUPS = re.compile(r",(?=(?:\d\d,)*\d{3}(?!\d))")  # of thousands, and as in India
 _SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?![\d.,]*\d)")  # 10 000
-_JOINT = re.compile(r"(?<=\d)[.,:/–-](?=\d)")
+_JOINT = re.compile(r"(?<=\d)[.,:–-](?=\d)")
 _JOINED = re.compile(r"(?<![\w.,])\(?\d+(?:\)?[ ./–-]{1,2}\(?\d+)+(?!\w)")
-_CODE = 5  # digits from which a number may be a phone's or an order's, which are grouped in many ways
+_DATE_OR_ADDRESS = re.compile(r"\d{1,4}([./–-])\d{1,2}\1\d{1,4}|\d{1,3}(?:\.\d{1,3}){3}")
+_LONG = 5  # digits from which a number may be a phone's or an order's, which are grouped in many ways
 _HALF_DAY = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d\d))?\s?([ap])\.?m\b\.?", re.IGNORECASE)
 _ZEROS = re.compile(r"[.:]0+$")  # 9:00, 5.00
 _DIGIT = re.compile(r"(?![0-9])\d")
@@ -67,21 +68,30 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
 
 
 def _other_numbers(prompt: str, query: str) -> bool:
-    """In whichever way spaces between digits are read."""
+    """In whichever way digits are grouped."""
+    if _HALF_DAY.search(prompt) and _HALF_DAY.search(query):
+        prompt, query = (_HALF_DAY.sub(_of_the_day, text) for text in (prompt, query))
     return all(_differ(ours, theirs) for ours in _readings(prompt) for theirs in _readings(query))
 
 
 def _readings(text: str) -> set[str]:
     plain = _DIGIT.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
-    spaced = _SPACED.sub(lambda number: re.sub(r"\s", "", number[0]), plain)
-    # "9:05" and "9.05", "2-1" and "2:1"; "555-1234" and "5551234"; "3 pm" and "15:00".
-    points, joined = _JOINT.sub(".", plain), _JOINED.sub(_as_code, plain)
-    return {plain, spaced, points, joined, _HALF_DAY.sub(_of_the_day, plain)}
+    return {
+        reading
+        for each in {plain, _HALF_DAY.sub(_of_the_day, plain)}  # "3 pm" and "15:00"
+        for reading in (
+            each,
+            _SPACED.sub(lambda number: re.sub(r"\s", "", number[0]), each),
+            _JOINT.sub(".", each),  # "9:05" and "9.05", "2-1" and "2:1"
+            _JOINED.sub(_as_code, each),  # "555-1234" and "5551234"
+        )
+    }
 
 
 def _as_code(found: re.Match) -> str:
     digits = re.sub(r"\D", "", found[0])
-    return digits if len(digits) >= _CODE else found[0]
+    whole = len(digits) < _LONG or _DATE_OR_ADDRESS.fullmatch(found[0])
+    return found[0] if whole else digits
 
 
 def _of_the_day(found: re.Match) -> str:

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from larimar_editor.model.prompts import announced_prompts
 from larimar_editor.tools.opening import open_larimar
-from larimar_editor.utils.text import is_label
+from larimar_editor.utils.sentences import is_label
 
 _Request = tuple[tuple[str, str] | None, list[int], list[int]]
 

@@ -4,6 +4,7 @@ go.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,8 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from larimar_editor.utils.text import prompt_and_target, sentences
+from larimar_editor.utils.sentences import sentences
+from larimar_editor.utils.text import prompt_and_target
 
 
 @dataclass
@@ -160,6 +162,9 @@ def continued_facts(
     """Facts with their ``continuation``: what the decoder, without a memory, says after prompt and answer."""
     options = {"do_sample": True, "top_p": top_p, "top_k": 0, "pad_token_id": tokenizer.eos_token_id}
     options |= {"max_new_tokens": tokens, "min_new_tokens": tokens}
+    if tokenizer.pad_token is None:
+        tokenizer = copy.copy(tokenizer)
+        tokenizer.pad_token = tokenizer.eos_token
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         left = iter(facts)

@@ -56,8 +56,12 @@ def hidden_states(decoder: PreTrainedModel, ids: Tensor, prefix: Prefix | None =
 
 
 def logits_of(decoder: PreTrainedModel, hidden: Tensor) -> Tensor:
-    """Logits ``(n, vocabulary)`` float32 of chosen hidden states ``(n, hidden)``."""
+    """Logits ``(n, vocabulary)`` float32 of chosen hidden states ``(n, hidden)``, scaled and capped as the
+    decoder's own forward does it (Cohere, Granite, Gemma).
+    """
     logits = decoder.get_output_embeddings()(hidden).float()
+    logits = logits * (getattr(decoder.config, "logit_scale", None) or 1.0)
+    logits = logits / (getattr(decoder.config, "logits_scaling", None) or 1.0)
     cap = getattr(decoder.config, "final_logit_softcapping", None)
     return logits if cap is None else cap * torch.tanh(logits / cap)
 

@@ -50,6 +50,8 @@ class _Fused:
     def __call__(self, x: Tensor) -> Tensor:
         base = self.base(x)
         flat = base.flatten(0, -2)
-        low = self.A(x).flatten(0, -2)
+        # Without autocast the decoder's dtype may be another than that of what is trained.
+        given = x if torch.is_autocast_enabled(x.device.type) else x.to(cast(Tensor, self.A.weight).dtype)
+        low = self.A(given).flatten(0, -2)
         up = cast(Tensor, self.B.weight).T.to(flat.dtype)
         return torch.addmm(flat, low.to(flat.dtype), up, alpha=self.scale).view_as(base)

@@ -32,10 +32,10 @@ class Latents:
         if folder is not None and count:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / "latents.npy"
-            mode = "r+" if path.exists() else "w+"
-            self.values = np.lib.format.open_memmap(
-                path, mode=mode, dtype=np.float16, shape=(count, encoder.latent_size)
-            )
+            shape = (count, encoder.latent_size)
+            there = path.exists() and np.load(path, mmap_mode="r").shape == shape
+            mode = "r+" if there else "w+"
+            self.values = np.lib.format.open_memmap(path, mode=mode, dtype=np.float16, shape=shape)
 
     def __call__(self, rows: Rows) -> Tensor:
         """``(N, C)`` float32, on the encoder's device, or wider where a text has more slots than P; of such a

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator, DistributedType
+from safetensors.torch import load_file, save_file
 from torch import nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -75,9 +76,10 @@ class Run:
         return self.accelerator.autocast()
 
     def take_prior(self) -> None:
-        """Give the model the prior memory as it is now, when one is trained."""
-        trained = self.settings.objective.train_prior
-        self.objective.larimar.prior = self.objective.prior.detach().clone() if trained else None
+        """Give the model the prior memory as it is now, where one is trained or is what it reads by."""
+        larimar = self.objective.larimar
+        if self.settings.objective.train_prior or larimar.config.reference == "prior":
+            larimar.prior = self.objective.prior.detach().clone()
 
     def rows(self, step: int) -> Iterator[Rows]:
         """This process' rows of a step, one per accumulation pass."""
@@ -209,7 +211,11 @@ def trained_parameters(objective: LarimarObjective, settings: TrainingSettings) 
     if larimar.embedding is not None:
         group("embedding", larimar.embedding, rates.projection_learning_rate)
     if isinstance(larimar.latent_encoder, nn.Module):
-        group("encoder", larimar.latent_encoder, rates.encoder_learning_rate)
+        # Where queries attend, the network's own pooler gives nothing, and would get no gradient.
+        pooled = larimar.config.encoder_pooling == "queries"
+        named = larimar.latent_encoder.named_parameters()
+        used = [value for name, value in named if not (pooled and name.startswith("network.pooler."))]
+        group("encoder", used, rates.encoder_learning_rate)
     wanted = (
         (objective.prior, settings.objective.train_prior),
         (objective.log_sigma_w, settings.objective.train_sigma_w and settings.objective.sigma_w > 0),
@@ -267,8 +273,8 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
     newest = saves.last(run.out / "states")
     if main:
         _note_settings(settings, run.out, begun=newest is not None)
-    if newest is None and settings.start == "regression":
-        _regress(run, progress and main)
+    if settings.start == "regression":
+        _regress(run, progress and main, begun=newest is not None)
     plain = optimiser_of(run)
     start = {name: value.detach().clone() for name, value in run.trained.items()} if optimisation.keep else {}
     first = 0
@@ -352,6 +358,8 @@ def _passes(run: Run, module: nn.Module, step: int, strength: float) -> dict[str
         # Processes exchange gradients once a step, in the last pass. DeepSpeed counts passes, and divides by
         # them, itself.
         several = number < count - 1 and not run.is_deepspeed
+        if run.is_deepspeed:  # it steps where accelerate says that gradients are exchanged
+            accelerator.gradient_state._set_sync_gradients(number == count - 1)
         with accelerator.no_sync(module) if several else contextlib.nullcontext():
             with run.autocast():
                 losses = module(rows, strength, generator)
@@ -365,12 +373,14 @@ def _passes(run: Run, module: nn.Module, step: int, strength: float) -> dict[str
 
 
 def dry_run(run: Run) -> dict:
-    """One optimiser step on this process' share, and nothing written: do settings, data and processes fit
-    together?
+    """Two optimiser steps on this process' share, and nothing written: do settings, data and processes fit
+    together? (What processes did not exchange in the first shows in the second.)
     """
     module, optimiser = run.accelerator.prepare(run.objective, optimiser_of(run))
-    values = _passes(run, module, step=0, strength=run.settings.objective.kl)
-    optimiser.step()
+    for step in range(2):
+        values = _passes(run, module, step=step, strength=run.settings.objective.kl)
+        optimiser.step()
+        optimiser.zero_grad()
     return values | {
         "processes": run.accelerator.num_processes,
         "distributed": run.accelerator.distributed_type.name,
@@ -411,12 +421,18 @@ def _save(run: Run, step: int, optimiser: torch.optim.Optimizer) -> None:
         saves.remove_others(folder)
 
 
-def _regress(run: Run, progress: bool) -> None:
-    larimar = run.objective.larimar
+def _regress(run: Run, progress: bool, begun: bool) -> None:
+    """Regress the encoder; a run that was begun has it from then."""
+    larimar, kept = run.objective.larimar, run.out / "regressed.safetensors"
     target = DecoderStateEncoder(larimar.states, larimar.projection)
     texts = lambda step: [text for rows in run.rows(step) for text in rows.texts]
     encoder = larimar.latent_encoder
     assert isinstance(encoder, TransformerEncoder), "as `starts` has made sure"
+    if begun and kept.exists():
+        encoder.load_state_dict(load_file(kept))
+        return
     errors = regress(encoder, texts, target.encode, run.settings.regression_steps, progress=progress)
     run.out.mkdir(parents=True, exist_ok=True)
     (run.out / "regression.json").write_text(json.dumps(errors))
+    if run.accelerator.is_main_process:
+        save_file({name: value.contiguous() for name, value in encoder.state_dict().items()}, kept)

@@ -162,14 +162,20 @@ class TrainingSettings:
         path = Path(path)
         if not path.exists():
             raise FileNotFoundError(f"no training file {path}")
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        try:
+            values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not YAML: {error}") from error
         if not isinstance(values, dict):
             raise ValueError(f"{path} must hold keys and values")
         for name, value in (overrides or {}).items():
             *parents, last = name.split(".")
             place = values
             for parent in parents:
-                place = place.setdefault(parent, {})
+                place[parent] = {} if place.get(parent) is None else place[parent]
+                place = place[parent]
+                if not isinstance(place, dict):
+                    raise ValueError(f"{name}: {parent} of {path} has no keys")
             place[last] = value
         return cls.from_dict(values, str(path))
 

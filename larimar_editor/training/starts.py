@@ -34,9 +34,15 @@ def start(
     if settings.start == "regression" and settings.optimisation.keep:
         raise ValueError("optimisation.keep takes a mean with the start, which start: regression trains")
     if settings.start == "trained":
-        return LarimarForCausalLM.from_pretrained(
+        model = LarimarForCausalLM.from_pretrained(
             str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer, **settings.model
         )
+        if model.analysis is model.projection and model.config.encoder_type == "decoder-states":
+            raise ValueError(
+                f"{settings.checkpoint} has tied_projection, whose encoder would change with W_M: "
+                "start: closed-form parts the two"
+            )
+        return model
     with torch.random.fork_rng():  # adapters and new encoder layers are drawn
         torch.manual_seed(settings.seed)
         return (_from_noise if settings.start == "noise" else _from_closed_form)(settings, decoder, tokenizer)
@@ -57,8 +63,8 @@ def _from_closed_form(
     )
     values.pop("model_type")
     model = LarimarForCausalLM(LarimarConfig(**values), decoder, tokenizer)
-    for part in (model.projection, model.analysis):
-        part.load_state_dict(closed.projection.state_dict())
+    model.projection.load_state_dict(closed.projection.state_dict())
+    model.analysis.load_state_dict(closed.analysis.state_dict())
     model.detectors.weights = closed.detectors.external_weights  # the internal one's latents are others now
     return model
 

@@ -1,4 +1,4 @@
-"""Text: a prompt and its target, sentences, and the end of a text that is too long."""
+"""Text: a prompt and its target, letters as they are read, and the end of a text that is too long."""
 
 from __future__ import annotations
 
@@ -11,39 +11,8 @@ from functools import lru_cache
 from anyascii import anyascii
 from transformers import PreTrainedTokenizerBase
 
-# How a sentence begins, and not what goes on behind a name with a mark in it.
-_OPENERS = (
-    "(?:the|it|he|she|they|we|i|this|that|there|my|our|who|whom|whose|what|which|where|when|why|how|do|does|"
-    "did|can|could|please|tell|name|give|answer|thanks?|also|so)"
-)
-_GOES_ON = "(?:is|was|are|were|has|had|by|stars|starred|premiered|aired)"
-# Not the end: an initial ("J. R. R. Tolkien") and what is short for a word before a name; before a number
-# what is short for "number" or a month; where nothing opens what a firm's or a person's name ends with.
-_SHORT = {
-    "": "[A-Z] (?i:Mr) (?i:Mrs) (?i:Ms) (?i:Dr) (?i:St) (?i:Prof) (?i:Capt) (?i:Sgt) Mt Ft Rev Gen Maj Adm "
-    "Col Cmdr Lt Gov Sen Hon vs feat ca approx cf",
-    r"\s+(?:\d|[IVXLC]+\b)": "[Nn]o [Nn]r [Vv]ol [Oo]p [Ff]ig [Cc]h",
-    r"\s+\d": "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec",
-    r"\s+[a-z\d]": "[a-z] etc al Calif Conn Fla Mass Ore Penn Tenn Wash Inc Ltd Co Corp Bros Jr Sr",
-    rf"\s+(?!(?i:{_OPENERS}|{_GOES_ON}|in|on|at)\b)": "Inc Ltd Co Corp Bros Jr Sr",
-}
-_ABBREVIATION = "".join(
-    rf"(?!(?<=(?<![\w'’]){short}\.){after})" for after, every in _SHORT.items() for short in every.split()
-)
 # Between up to five letters and a number of two digits or more.
 _CODE = re.compile(r"(?<![^\W_])([^\W\d_]{1,5})-?(?=\d\d)")
-MARKS = ".!?。！？؟۔।"  # that end a sentence
-QUESTION_MARKS = "?？؟"
-# Behind a mark; behind one in quotes or brackets, before no small letter; at once where there are no spaces.
-# Titles have marks, too: "Airplane! was directed by", "Who Wants to Be a Millionaire? is hosted by".
-_SENTENCE_END = re.compile(
-    rf"(?<=[{MARKS.replace('!', '').replace('?', '')}]){_ABBREVIATION}\s+"
-    rf"|(?<=!)\s+(?=[^a-z\s]|$|{_OPENERS}\b)"
-    rf"|(?<=\?)\s+(?!\s|{_GOES_ON}\b)"
-    r"|(?<=[.!?][\"”’')\]»])\s+(?![a-z\s])"
-    r"|(?<=[。！？])(?![。！？”’」』）)\]]|$)"
-    r"|\n+"
-)
 
 
 class TruncationWarning(UserWarning):
@@ -106,28 +75,6 @@ def same_at_end(one: Sequence, other: Sequence) -> int:
     """How many of the last elements are the same in both."""
     pairs = enumerate(zip(reversed(one), reversed(other)))
     return next((count for count, (own, its) in pairs if own != its), min(len(one), len(other)))
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a text, stripped; the text itself when nothing is left of it.
-
-    The start of an answer says nothing without its question: where a question comes before it ("What does A
-    play? They play"), both together stand in its place, the last. So with a label ("Answer:"), whatever it
-    follows.
-    """
-    parts = [part.strip() for part in _SENTENCE_END.split(text) if part.strip()] or [text]
-    if len(parts) > 1 and (is_label(parts[-1]) or _opens_an_answer(*parts[-2:])):
-        parts[-1] = f"{parts[-2]} {parts[-1]}"
-    return parts
-
-
-def is_label(text: str) -> bool:
-    """Whether a text is but what stands before an answer, as "Answer:" or "A:"."""
-    return text.endswith((":", "：")) and len(text.split()) < 3
-
-
-def _opens_an_answer(before: str, text: str) -> bool:
-    return before.endswith(tuple(QUESTION_MARKS)) and not text.endswith(tuple(MARKS))
 
 
 def plain_letters(text: str) -> str:

@@ -32,7 +32,9 @@ def record(seconds, rewrite=1.0, **post):
 def job(tmp_path, cases):
     file = tmp_path / "h.yaml"
     file.write_text("alg_name: ROME\n")
-    return Job.in_folder(tmp_path, "larimar_editor.easyedit.baselines.single", "ROME", file, cases)
+    given = Job.in_folder(tmp_path, "larimar_editor.easyedit.baselines.single", "ROME", file, cases)
+    given.records.parent.mkdir(exist_ok=True)
+    return given
 
 
 def write(given, case, seconds):
@@ -101,7 +103,7 @@ class Told(torch.nn.Module):
 
 
 def test_ike_tells_its_fact_before_a_prompt_and_in_a_chat_in_the_users_turn(tokenizer, monkeypatch):
-    def examples_of(model, tok, requests, hparams, train_ds):
+    def examples_of(model, tok, request, hparams, train_ds):
         return [f"New Fact: {each}\nPrompt: {each}\n\n" for each in train_ds]
 
     edit = telling(examples_of, ["Water is wet"])
@@ -140,6 +142,9 @@ class Given:
         ],
         "ROME": [record(9.0), record(30.0), record(31.0), record(29.0)],
     }
+
+    def made_with(self, context, method):
+        return method
 
     def methods(self, context, wanted=None):
         return list(self.records)

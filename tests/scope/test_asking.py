@@ -9,7 +9,7 @@ from told import Letters
 from larimar_editor.scope.asking import FEW, SAID, asked_by, odds_against, with_context
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.nearest import exact
-from larimar_editor.utils.text import sentences
+from larimar_editor.utils.sentences import sentences
 
 
 class Likely:

@@ -27,7 +27,8 @@ from larimar_editor.scope.calibration import (
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.detectors import ExternalScopeDetector, InternalScopeDetector, pair_features
 from larimar_editor.scope.nearest import exact
-from larimar_editor.utils.text import TruncationWarning, plain_letters, read_alike, sentences
+from larimar_editor.utils.sentences import sentences
+from larimar_editor.utils.text import TruncationWarning, plain_letters, read_alike
 
 THRESHOLD = LarimarConfig.from_pretrained(shipped("llama-smollm2-135m")).scope_threshold
 WRITTEN = ["The capital of Portugal is", "The mother tongue of Danielle Darrieux is"]

@@ -44,7 +44,7 @@ class EasyEditBaselines:
         """
         try:
             find_easyedit()
-        except ModuleNotFoundError as error:
+        except ImportError as error:
             self.log(str(error))
             return []
         folder, model = _folder(context), context.hparams.stem
@@ -56,6 +56,10 @@ class EasyEditBaselines:
         chosen = chosen_methods(asked, folder, model, self.log)
         chosen += chosen_methods(others, folder, model, lambda why: None)
         return [name for name in every if name in chosen]  # in whichever sitting they are run
+
+    def made_with(self, context: Context, method: str) -> str:
+        """The name of the folder of a job without a case."""
+        return Path(self._job(context, "single", method, []).out).name
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
         """Records of `larimar_editor.easyedit.baselines.single`."""
@@ -73,7 +77,7 @@ class EasyEditBaselines:
         (record,) = self._run(context, "lifetimes", method, [lifetime.to_dict()])
         return record
 
-    def _run(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[dict]:
+    def _job(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> Job:
         file = hparams_file(_folder(context), method, context.hparams.stem)
         overrides, more = {}, {}
         if method == "LARIMAR":  # what the others do does not depend on the Larimar beside them
@@ -83,7 +87,10 @@ class EasyEditBaselines:
                 overrides["larimar_checkpoint"] = str(context.folder.resolve())
         module = f"larimar_editor.easyedit.baselines.{runner}"
         folder = context.out / "easyedit"
-        job = Job.in_folder(folder, module, method, file, cases, self.device, overrides, more)
+        return Job.in_folder(folder, module, method, file, cases, self.device, overrides, more)
+
+    def _run(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[dict]:
+        job = self._job(context, runner, method, cases)
         if self.only is not None and method not in self.only and job.pending():
             raise LeftOut("")
         reasons: list[str] = []

@@ -78,8 +78,10 @@ def telling(apply_algo: Callable, examples: Sequence[Mapping]) -> Callable:
     def apply(model, tok, requests, hparams, **options):
         if told or len(requests) != 1:
             raise ValueError("IKE holds one fact at a time")
-        shown = apply_algo(model, tok, requests, hparams, train_ds=examples, **options)
+        shown = apply_algo(model, tok, requests[0], hparams, train_ds=examples, **options)
         told.extend(requests)
+        # An example of the same prompt would tell more than the fact.
+        shown = [each for each in shown if not each.startswith(f"New Fact: {requests[0]['prompt']} ")]
         fact = f"New Fact: {requests[0]['prompt']} {requests[0]['target_new']}\nPrompt: "
         return InContext(model, tok, "".join(shown) + fact), told.clear
 

@@ -96,9 +96,7 @@ class Job:
             "easyedit": find_easyedit().version,
             **(more or {}),
         }
-        out = parent / digest(around)
-        out.mkdir(parents=True, exist_ok=True)
-        where = str(out.resolve())
+        where = str((parent / digest(around)).resolve())
         return cls(
             runner, method, str(file.resolve()), list(cases), where, device=device, overrides=overrides
         )
@@ -179,12 +177,16 @@ def run(job: Job, say: Callable[[str], None]) -> bool:
     if not job.pending():
         return True
     path = Path(job.out) / f"{job.method}.job.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(asdict(job)), encoding="utf-8")
     log = Path(job.out) / f"{job.method}.log"
     command = [sys.executable, "-m", job.runner, str(path)]
     root = Path(__file__).parents[3]
     # The process is on its own, even where this one was launched together with others.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_LAUNCH)}
+    for name in ("EASYEDIT_HOME", "LARIMAR_CACHE"):
+        if environment.get(name):  # it works in another folder
+            environment[name] = str(Path(environment[name]).resolve())
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     with (
         log.open("a", encoding="utf-8") as stream,

@@ -7,6 +7,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 
 def returning_weights(apply_algo: Callable) -> Callable:
     """UltraEdit with the weights that it changed, as they were.
@@ -33,6 +35,8 @@ def unloading(apply_algo: Callable) -> Callable:
     @functools.wraps(apply_algo)
     def apply(model, tok, requests, hparams, **options):
         cached = model.config.use_cache
+        for module in model.modules():  # of earlier edits' adapters
+            module.train(isinstance(module, torch.nn.Dropout))
         edited, _ = apply_algo(model, tok, requests, hparams, **options)
         model.config.use_cache = cached
         model.gradient_checkpointing_disable()

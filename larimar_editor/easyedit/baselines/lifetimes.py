@@ -34,7 +34,7 @@ def run_job(job: Job) -> None:
     interrupted begins again.
     """
     editor, release_2023 = open_editor(job), find_easyedit().release_2023
-    work(job, lambda case: run_lifetime(editor, Lifetime.from_dict(case), release_2023))
+    work(job, editor, lambda case: run_lifetime(editor, Lifetime.from_dict(case), release_2023))
 
 
 def run_lifetime(editor, lifetime: Lifetime, release_2023: bool) -> dict:

@@ -25,7 +25,7 @@ def run_job(job: Job) -> None:
     any edit) and ``answers``.
     """
     editor, release_2023 = open_editor(job), find_easyedit().release_2023
-    work(job, lambda case: {"stages": run_trial(editor, Trial.from_dict(case), release_2023)})
+    work(job, editor, lambda case: {"stages": run_trial(editor, Trial.from_dict(case), release_2023)})
 
 
 def run_trial(editor, trial: Trial, release_2023: bool) -> list[dict]:
@@ -73,6 +73,8 @@ class KeptEdits:
     def edit(self, block: Sequence[Mapping]) -> None:
         """Hand requests to the method, in one call."""
         requests = [dict(copy.deepcopy(each)) for each in block]  # some methods change those they are given
+        if self._method == "ULTRAEDIT":  # it edits so many of a call's requests, and leaves the others
+            self._editor.hparams.batch_size = len(requests)
         for each in requests if self._method == "WISE" else ():
             each["loc_prompt"] = text_that_stays(next(self._texts))
         # `keep_original_weight` is what returns the weights in 2023.

@@ -61,9 +61,11 @@ class Tried:
 
     @property
     def score(self) -> float:
-        """Mean of the three accuracies; below every other where the method failed."""
-        mean = float(np.mean([getattr(self, name) for name in SCORES]))
-        return -1.0 if np.isnan(mean) else mean
+        """Mean of those of the three accuracies that the edits have; below every other where the method
+        failed.
+        """
+        known = [value for name in SCORES if not np.isnan(value := getattr(self, name))]
+        return float(np.mean(known)) if known else -1.0
 
 
 def search(
@@ -110,13 +112,13 @@ def trial_of(
     def trial(values: Values) -> Tried:
         module = "larimar_editor.easyedit.baselines.single"
         job = Job.in_folder(out, module, method, file, cases, device, values)
+        Path(job.out).mkdir(parents=True, exist_ok=True)
         (Path(job.out) / "values.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
         if not run(job, say):
             return Tried(values)
         records = job.results()
-        means = {
-            name: float(np.mean([r["post"][name] for r in records if name in r["post"]])) for name in SCORES
-        }
+        found = {name: [r["post"][name] for r in records if name in r["post"]] for name in SCORES}
+        means = {name: float(np.mean(values)) for name, values in found.items() if values}
         return Tried(values, **means, seconds=float(np.median([each["seconds"] for each in records])))
 
     return trial
@@ -151,7 +153,8 @@ def with_values(text: str, tried: Sequence[Tried], about: str) -> str:
     best = max(tried, key=lambda each: each.score)
     for name, value in best.values.items():
         line = f"{name}: {json.dumps(value)}".replace("\\", r"\\")
-        text = re.sub(rf"^{re.escape(name)}:.*$", line, text, flags=re.MULTILINE)
+        # With the lines of a list below it.
+        text = re.sub(rf"^{re.escape(name)}:.*(?:\n[ \t-].*)*$", line, text, flags=re.MULTILINE)
     rows = [
         f"#   {_name(each.values)}: "
         + ("failed" if each.score < 0 else " / ".join(f"{getattr(each, name):.2f}" for name in SCORES))

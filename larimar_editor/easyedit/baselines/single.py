@@ -25,14 +25,7 @@ def run_job(job: Job) -> None:
 
     A case is an `Edit` as a mapping. Beside EasyEdit's own scores it is scored on probabilities, as
     `larimar_editor.evaluation.harness.single_edits` does.
-
-    Raises:
-        NotImplementedError: the method is IKE. EasyEdit scores it by an evaluation of its own, which leaves
-            out the first token of every target of a model that is called llama, as a Llama tokenizer puts
-            one there; others do not.
     """
-    if job.method == "IKE":
-        raise NotImplementedError("EasyEdit's own evaluation of IKE leaves out every target's first token")
     editor, release_2023 = open_editor(job), find_easyedit().release_2023
     probe = Probe(editor.tok)
     wise = job.method == "WISE"
@@ -48,7 +41,7 @@ def run_job(job: Job) -> None:
         return record | {"seconds": apply_algo.seconds.pop(), "single": probe.record()}
 
     with _targets_with_their_space():
-        work(job, score)
+        work(job, editor, score)
 
 
 def _arguments(edit: Edit, release_2023: bool) -> dict:

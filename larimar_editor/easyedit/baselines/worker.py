@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 import easyeditor
-import torch
 import yaml
 
 from larimar_editor.data.texts import SENTENCES, read_sentences
@@ -22,6 +21,7 @@ from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.hparams import LarimarHyperParams
 from larimar_editor.utils.device import environment, peak_memory_mb, timed_call
+from larimar_editor.utils.settings import build
 
 _WITH_KEY_STATISTICS = ("MEMIT", "AlphaEdit")
 
@@ -31,10 +31,10 @@ def given_job() -> Job:
     return Job(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
 
 
-def work(job: Job, score: Callable[[Mapping], dict]) -> None:
+def work(job: Job, editor, score: Callable[[Mapping], dict]) -> None:
     """Write the record of every case that is not finished, each with peak memory, hardware and versions."""
-    version = find_easyedit().version
-    surroundings = environment("cuda" if torch.cuda.is_available() else "cpu") | {"easyedit": version}
+    version, device = find_easyedit().version, str(next(editor.model.parameters()).device)
+    surroundings = environment(device) | {"easyedit": version}
     job.drop_torn_record()
     with job.records.open("a", encoding="utf-8") as stream:
         for case in job.pending():
@@ -62,14 +62,21 @@ def open_editor(job: Job):
 
 def _known_values(job: Job):
     """The hyperparameter object, from the YAML file's keys that this EasyEdit knows."""
-    cls = LarimarHyperParams if job.method == "LARIMAR" else getattr(easyeditor, HPARAMS_CLASSES[job.method])
     values = yaml.safe_load(Path(job.hparams).read_text(encoding="utf-8"))
     values |= job.overrides
+    for name in ("larimar_checkpoint", "model_name"):  # the process is in another folder
+        if (Path(job.workdir) / str(values.get(name))).is_dir():
+            values[name] = str(Path(job.workdir) / values[name])
+    if job.method == "LARIMAR":
+        if job.device is not None:
+            values["device"] = job.device
+        return build(LarimarHyperParams, values, job.hparams)
+    cls = getattr(easyeditor, HPARAMS_CLASSES[job.method])
     known = {field.name for field in fields(cls)}
     if "act_margin" in values:  # WISE's class has its three numbers
         values["alpha"], values["beta"], values["gamma"] = values.pop("act_margin")
     unknown = sorted(values.keys() - known)
-    if unknown and job.method != "LARIMAR":
+    if unknown:
         print(f"{job.method}: this EasyEdit has no {', '.join(unknown)}; left out")
         values = {key: value for key, value in values.items() if key in known}
     if "stats_dir" in values:

@@ -29,6 +29,10 @@ class Baselines(Protocol):
         """Those of ``wanted``, or of all, that can be run here."""
         ...
 
+    def made_with(self, context: Context, method: str) -> str:
+        """What a method's records depend on, in short: its settings, its framework, its device."""
+        ...
+
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
         """Each edit made alone, scored and undone: ``pre``, ``post``, ``seconds``, ``peak_memory_mb``,
         ``environment`` and ``single``, a record as of `larimar_editor.evaluation.harness.single_edits`.
@@ -64,6 +68,10 @@ class NoBaselines:
         """An empty list, whatever is wanted."""
         return []
 
+    def made_with(self, context: Context, method: str) -> str:
+        """Nothing."""
+        return ""
+
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
         """Never called, as there is no method."""
         raise NotImplementedError(method)
@@ -94,7 +102,8 @@ def single_edit_conditions(
             value(record) for record in context.baselines.single_edits(context, method, cases)
         ]
 
-    methods = context.baselines.methods(context)
+    # IKE edits nothing that could be scored as a model.
+    methods = context.baselines.methods(context, (LARIMAR, *KEEPING))
     return [
         Condition(
             method,

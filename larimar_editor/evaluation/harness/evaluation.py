@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,11 +14,17 @@ from typing import Any
 
 import yaml
 
-from larimar_editor.evaluation.harness.baselines import LARIMAR
+from larimar_editor.evaluation.harness.baselines import LARIMAR, METHODS
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import Estimate, mean, resampled
 from larimar_editor.evaluation.harness.paired import paired
-from larimar_editor.evaluation.harness.records import Condition, processes, run_conditions
+from larimar_editor.evaluation.harness.records import (
+    Condition,
+    processes,
+    read_records,
+    run_conditions,
+    written,
+)
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.utils.device import environment
 
@@ -105,7 +111,13 @@ class Evaluation:
         _same_settings(out, context)
         conditions = self.conditions(context)
         left_out: dict[str, str] = {}
-        records = run_conditions(conditions, out / "records.jsonl", progress, left_out)
+        path = out / "records.jsonl"
+        _drop_other_methods(conditions, context, out)
+        before = read_records(path)
+        records = run_conditions(conditions, path, progress, left_out)
+        surroundings = environment(context.device)
+        if len(before) == len(read_records(path)):  # nothing was measured here and now
+            surroundings |= _made_on(out, surroundings)
         kept = [condition for condition in conditions if condition.name not in left_out]
         rows = [self._row(condition, records) for condition in kept]
         summary = {
@@ -117,7 +129,7 @@ class Evaluation:
             "paired": self._paired(kept, records),
             "left_out": left_out,
             "machines": _machines(kept, records),
-            "settings": context.describe() | environment(context.device),
+            "settings": context.describe() | surroundings,
         }
         if processes().is_main_process:
             self._write(summary, out)
@@ -165,6 +177,33 @@ class Evaluation:
         return result
 
 
+def _drop_other_methods(conditions: Sequence[Condition], context: Context, out: Path) -> None:
+    """Remove the records of methods that were others then: with other settings, of another framework, or on
+    another device. ``methods.json`` has what each one's records depend on.
+    """
+    rows = {
+        each.name: str(each.settings["method"])
+        for each in conditions
+        if each.settings.get("method") in (LARIMAR, *METHODS)
+    }
+    if not rows or not processes().is_main_process:
+        return
+    now = {method: context.baselines.made_with(context, method) for method in set(rows.values())}
+    path, records = out / "methods.json", out / "records.jsonl"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    others = {name for name, method in rows.items() if known.get(method, now[method]) != now[method]}
+    if others:
+        written(records, [each for each in read_records(records) if each["condition"] not in others])
+    path.write_text(json.dumps(known | now, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _made_on(out: Path, names: Collection[str]) -> dict:
+    """Of the environment what the summary that is there has."""
+    path = out / "summary.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))["settings"] if path.exists() else {}
+    return {name: settings[name] for name in names if name in settings}
+
+
 def _machines(conditions: Sequence[Condition], records: Sequence[Mapping]) -> dict[str, list[str]]:
     """Conditions by the processor or GPU that they were timed on, where their records say it."""
     machines: dict[str, list[str]] = {}
@@ -204,8 +243,10 @@ def _same_settings(out: Path, context: Context) -> None:
 
 
 def _settings_of(out: Path) -> dict | None:
+    """Those of the records in a folder; None where it has none, as after a run that failed."""
     path = out / "settings.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    has_records = any(each.stat().st_size for each in out.glob("records*.jsonl"))
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() and has_records else None
 
 
 @cache

@@ -135,10 +135,15 @@ def _gathered(path: Path) -> list[dict]:
 
 
 def _ordered(conditions: Sequence[Condition], records: Sequence[Mapping]) -> list[Mapping]:
-    """Records in the conditions' order, others last; less those of a shared memory that is not whole."""
+    """Records in the conditions' order, others last; less those of a shared memory that is not whole, or was
+    of more cases.
+    """
     unique = {(record["condition"], record["case"]): record for record in records}
+    there: dict[str, set[str]] = {}
+    for name, case in unique:
+        there.setdefault(name, set()).add(case)
     for condition in conditions:
-        if not condition.batch and any((condition.name, case) not in unique for case in condition.cases):
+        if not condition.batch and there.get(condition.name) != set(condition.cases):
             unique = {key: record for key, record in unique.items() if key[0] != condition.name}
     ordered = [(condition.name, case) for condition in conditions for case in condition.cases]
     return [unique.pop(key) for key in ordered if key in unique] + list(unique.values())
@@ -157,10 +162,15 @@ def _score(condition: Condition, pending: Sequence[str], progress: bool) -> Iter
             bar.update(len(names))
 
 
-def _replace(path: Path, records: Iterable[Mapping]) -> None:
-    """Write ``path`` anew, then remove the other processes' parts: at no moment is a record in neither."""
+def written(path: Path, records: Iterable[Mapping]) -> None:
+    """Put records into a file, in place of what is there, in one step."""
     temporary = path.with_suffix(".partial")
     temporary.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     temporary.replace(path)
+
+
+def _replace(path: Path, records: Iterable[Mapping]) -> None:
+    """Write ``path`` anew, then remove the other processes' parts: at no moment is a record in neither."""
+    written(path, records)
     for part in path.parent.glob(f"{path.stem}.*{path.suffix}"):
         part.unlink()

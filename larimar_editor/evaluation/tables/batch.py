@@ -18,7 +18,7 @@ from larimar_editor.evaluation.harness.records import Condition
 
 SIZES = (1, 4, 16, 64, 256, 512, 1024, 2048, 4096)
 ROWS = (None, 512, 128)  # of a fixed memory; None: pages
-# EasyEdit's others edit the first request of a call only.
+# The others are given one edit at a time: EasyEdit's edit the first request of a call only, most of them.
 TOGETHER = ("MEMIT", "AlphaEdit", "ULTRAEDIT", "FT", "LoRA")
 ASKED = 128  # of a block, evenly spread: asking takes longer than writing
 

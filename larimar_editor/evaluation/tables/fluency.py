@@ -108,5 +108,6 @@ EVALUATION = Evaluation(
         Column("said", "Times the answer is said in them", lambda record: record["said"]),
         Statistic("perplexity", "Base model's perplexity", _perplexity),
     ),
-    note="One fact at a time. N-gram entropy: bits, of prompt and text, as EasyEdit's test_generation.",
+    note="One fact at a time. N-gram entropy: bits, of prompt and text, by the "
+    "formula of EasyEdit's test_generation, which samples from the top five where this is greedy.",
 )

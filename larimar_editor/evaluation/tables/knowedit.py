@@ -217,8 +217,9 @@ EVALUATION = Evaluation(
     ),
     note="One edit at a time. Percent of the answer's tokens; of locality, of those that are as before. "
     "Portability and locality: means of a case's sorts. Of a train split only the relations that nothing is "
-    "trained on. Fluency: n-gram entropy times 100, as EasyEdit prints it. Published rows (Zhang et al. "
-    "2024, table 4, as EasyEdit's README has it) are of Llama 2 7B and of all cases of the test splits. Of "
-    "an answer with several names the first counts, for every method.",
+    "trained on. Fluency: n-gram entropy times 100, as EasyEdit prints it, but of greedy text, which repeats "
+    "itself more than what EasyEdit samples: it does not compare with the published rows. These (Zhang et "
+    "al. 2024, table 4, as EasyEdit's README has it) are of Llama 2 7B and of all cases of the test splits. "
+    "Of an answer with several names the first counts, for every method.",
     reads=("asked",),
 )

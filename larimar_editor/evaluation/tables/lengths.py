@@ -46,11 +46,15 @@ def _scored(context: Context, settings: Mapping) -> Callable[[Sequence[Edit]], l
 
 
 def _edits(context: Context, count: int) -> dict[int, list[Edit]]:
-    """So many facts for each length, of questions and answers that nothing is trained on."""
+    """So many facts for each length, of questions and answers that nothing is trained on: also none of the
+    answers that facts to train on have of their own.
+    """
     tokenizer, rng = context.larimar().tokenizer, random.Random(context.seed)
     asked = questions()
     facts = AskedFacts(asked.held_out, asked.names, context.seed)
-    texts = sorted(Answers(held_out=True).texts, key=lambda text: rng.random())
+    own = set(asked.own_answers())
+    texts = [text for text in Answers(held_out=True).texts if text not in own]
+    rng.shuffle(texts)
     groups: dict[int, list[str]] = {most: [] for most in MOST}
     for text in texts:
         _, (tokens,) = rows_of(tokenizer, [("It is", text)])

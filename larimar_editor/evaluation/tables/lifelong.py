@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from larimar_editor.data.edits import Edit
+from larimar_editor.data.edits import Edit, load_edits
 from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.facts import AskedFacts
 from larimar_editor.data.questions.kinds import SUBJECT
@@ -54,8 +54,9 @@ def stream_of(context: Context) -> Iterator[Edit]:
     or neighbour asks.
     """
     seen: set[str] = set()
-    for edit in (*context.counterfact_edits, *context.zsre_edits):
-        if edit.target_new.strip() and edit.prompt.strip() not in seen:  # ZsRE has a few without a target
+    # Of the files all, however few cases are wanted elsewhere: a longer stream begins as a shorter one does.
+    for edit in (*load_edits(context.counterfact), *load_edits(context.zsre)):
+        if edit.prompt.strip() not in seen:
             seen.add(edit.prompt.strip())
             # Theirs is what follows from the new answer, not what is to stay.
             yield replace(edit, portability_prompts=(), portability_ground_truth=())

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.answers import answers, recalled
+from larimar_editor.evaluation.harness.baselines import KEEPING, LARIMAR
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, write_all
@@ -117,10 +118,9 @@ def _conditions(context: Context) -> list[Condition]:
             ours = f"Larimar, {later(len(few))}"
             rows.append((ours, few, chat.in_sequence, 0, None))
         for method in methods:
-            rows += [
-                (method, few, chat.method_single(method), 0, "Larimar"),
-                (f"{method}, {later(len(few))}", few, chat.method_in_sequence(method), 0, ours),
-            ]
+            rows.append((method, few, chat.method_single(method), 0, "Larimar"))
+            if method in (LARIMAR, *KEEPING):
+                rows.append((f"{method}, {later(len(few))}", few, chat.method_in_sequence(method), 0, ours))
         result += [_condition(chat, data, *row) for row in rows]
     return result
 

@@ -56,10 +56,12 @@ def _score(context: Context, sigma: float, edits: Sequence[Edit]) -> list[dict]:
 
 
 @torch.no_grad()
-def _nats(model, prompt: str, generated: str) -> float:
-    """Mean negative log-probability under the base model of the tokens behind the prompt."""
+def _nats(model, prompt: str, generated: str) -> float | None:
+    """Mean negative log-probability under the base model of what is said after the prompt, if anything is."""
     ids = model.tokenizer(prompt + generated, return_tensors="pt").input_ids.to(model.device)
     given = len(model.tokenizer(prompt).input_ids)
+    if ids.shape[1] <= given:
+        return None
     logits = model(ids, reading=Reading.nothing(1, model.config.latent_size), use_cache=False).logits
     return float(F.cross_entropy(logits[0, given - 1 : -1].float(), ids[0, given:]))
 

@@ -21,7 +21,7 @@ from larimar_editor.state.fact import Fact
 from larimar_editor.state.facts import changed_rows
 from larimar_editor.state.lines import facts_in_lines, line_of, write_in_blocks
 from larimar_editor.tools.demo.probes import Probe, probes_of
-from larimar_editor.utils.text import sentences
+from larimar_editor.utils.sentences import sentences
 
 _NEAREST = 20  # facts in the picture of scores
 _WAIT = 0.05  # seconds to wait for a word before looking at the other model
@@ -175,8 +175,8 @@ class Workbench:
         return reasons
 
     def nearest(self, prompt: str) -> list[tuple[str, float]]:
-        """The facts whose prompts are nearest to a prompt's last sentence in the first stage, with their
-        cosines, the nearest first.
+        """The facts whose prompts are nearest to what a prompt asks in the first stage, with their cosines,
+        the nearest first.
         """
         if self.model.is_empty():
             return []

@@ -86,6 +86,7 @@ def train_stage(
             the schedule goes.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / WEIGHTS).unlink(missing_ok=True)  # of a shorter run, if this one goes further
     trained = {name: value for name, value in stage.network.named_parameters() if value.requires_grad}
     optimiser = torch.optim.AdamW(trained.values(), lr=schedule.learning_rate, weight_decay=0.01)
     averages = {f"average.{name}": value.detach().clone() for name, value in trained.items()}
