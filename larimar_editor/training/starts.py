@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from larimar_editor.model.checkpoint import checkpoint_folder
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import TransformerEncoder
 from larimar_editor.model.key_values import StateShape, signature
@@ -34,15 +35,15 @@ def start(
     if settings.start == "regression" and settings.optimisation.keep:
         raise ValueError("optimisation.keep takes a mean with the start, which start: regression trains")
     if settings.start == "trained":
-        model = LarimarForCausalLM.from_pretrained(
-            str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer, **settings.model
-        )
-        if model.analysis is model.projection and model.config.encoder_type == "decoder-states":
+        there = LarimarConfig.from_pretrained(checkpoint_folder(str(settings.checkpoint)))
+        if there.tied_projection and there.encoder_type == "decoder-states":
             raise ValueError(
                 f"{settings.checkpoint} has tied_projection, whose encoder would change with W_M: "
                 "start: closed-form parts the two"
             )
-        return model
+        return LarimarForCausalLM.from_pretrained(
+            str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer, **settings.model
+        )
     with torch.random.fork_rng():  # adapters and new encoder layers are drawn
         torch.manual_seed(settings.seed)
         return (_from_noise if settings.start == "noise" else _from_closed_form)(settings, decoder, tokenizer)

@@ -98,7 +98,7 @@ def _is_short(word: str, following: str, opens: bool) -> bool:
     if small in _BEFORE_A_NUMBER:
         return number or _ROMAN.match(following) is not None
     if small in _BEHIND_A_NAME:
-        return bool(following) and not opens
+        return bool(following) and not opens and following not in ("In", "On", "At")
     # Initials: "J. R. R. Tolkien"; "5 p.m. they met", where a small letter or a number follows.
     initial = len(last) == 1 and (last.isupper() or (last.islower() and (number or lower)))
     return small in _ALWAYS or (small in _MONTHS and number) or initial

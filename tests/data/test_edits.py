@@ -84,3 +84,12 @@ def test_checkpoints_and_embedded_models_by_name(tmp_path):
     assert resolve("gpt2-xl") == "gpt2-xl"
     folder = Path(resolve("llama-smollm2-135m"))
     assert "llama" in folder.name and (folder / "model.safetensors").exists()
+
+
+def test_an_edit_without_a_target_is_left_out(tmp_path):
+    zsre = [
+        {"src": f"Who is {n}?", "alt": "Ada" * (n != 1), "answers": ["Bo"], "subject": "x"} for n in range(3)
+    ]
+    (tmp_path / "zsre.json").write_text(json.dumps(zsre))
+    assert [edit.case_id for edit in load_edits(tmp_path / "zsre.json")] == [0, 2]
+    assert [edit.case_id for edit in load_edits(tmp_path / "zsre.json", limit=2)] == [0]

@@ -120,6 +120,9 @@ def test_knowedits_own_names_and_parts_are_used(tmp_path):
         assert fact["negation_prompt"] and fact["two_hop_prompt"]
         assert not {fact["prompt"], *fact["alias_prompt"]} & {*fact["other_prompt"], *fact["locality_prompt"]}
     assert 0.5 < sum(known) / len(known) < 1, "the name that is known, and now and then one made by rule"
+    left_out = facts.templates[0]
+    others = KnowEditFacts.read([tmp_path / "wiki-train.json"], without=lambda wording: wording == left_out)
+    assert [*others.templates] == [each for each in facts.templates if each != left_out]
     (tmp_path / "other.json").write_text(json.dumps([{"prompt": "A is", "locality": {}}]))
     with pytest.raises(ValueError, match="no file of KnowEdit's"):
         KnowEditFacts.read([tmp_path / "other.json"])

@@ -166,6 +166,21 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path):
     assert run_conditions([condition], path, progress=False) == records and len(scored) == 6
 
 
+def test_cases_that_shared_a_memory_with_more_are_scored_again(tmp_path):
+    sizes = []
+    score = lambda cases: sizes.append(len(cases)) or [{} for _ in cases]
+    for count in (5, 5, 3):
+        condition = Condition("some", {str(i): i for i in range(count)}, score, batch=0)
+        assert len(run_conditions([condition], tmp_path / "records.jsonl", progress=False)) == count
+    assert sizes == [5, 3]
+
+
+def test_a_run_that_failed_before_its_first_record_locks_nothing(hparams, tmp_path):
+    table = find("compare")
+    table.run(Context(hparams, out=tmp_path, settings={"key_gain": 1.5}), tmp_path / "a", progress=False)
+    table.run(Context(hparams, out=tmp_path), tmp_path / "a", progress=False)
+
+
 def test_cases_that_share_a_memory_are_scored_together(tmp_path):
     sizes = []
 

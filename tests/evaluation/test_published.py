@@ -75,6 +75,22 @@ def cells(text, start):
     return [cell.strip() for cell in line.split("|")[2:-1]]
 
 
+def test_records_of_a_method_with_other_settings_are_made_again(published, monkeypatch, tmp_path):
+    context = Context(find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given())
+    out, asked = tmp_path / "out" / "compare", []
+    known = Given.single_edits
+    monkeypatch.setattr(
+        Given,
+        "single_edits",
+        lambda self, of, method, edits: asked.append(method) or known(self, of, method, edits),
+    )
+    find("compare").run(context, out, progress=False)
+    assert not asked
+    monkeypatch.setattr(Given, "made_with", lambda self, of, method: method * (1 + (method == "ROME")))
+    find("compare").run(context, out, progress=False)
+    assert asked == ["ROME"]
+
+
 def test_the_table_in_brief_says_who_is_ahead_where_the_cases_say_so(published):
     right, seconds = cells(published.brief(), "right"), cells(published.brief(), "seconds")
     assert right[:3] == ["1.000", "0.000 +", "0.875"], "half a case of four tells nothing apart"

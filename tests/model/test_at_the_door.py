@@ -75,16 +75,19 @@ def test_what_ends_alike_and_names_nothing_there_is_read_with_what_stands_before
         [
             {"prompt": "What is the capital of Peru? Answer in one word.", "target_new": "Rome"},
             {"prompt": "Airplane! was directed by", "target_new": "Ann Lee"},
+            {"prompt": "What is the capital of Chad? Answer in English.", "target_new": "Kyiv"},
         ]
     )
     asked = [
         "What is the capital of Peru? Answer in one word.",
         "Airplane! was directed by",
+        "What is the capital of Chad? Answer in English.",
         "What is the boiling point of water? Answer in one word.",
         "Oklahoma! was directed by",
+        "What is the boiling point of water? Answer in English.",
     ]
     found = larimar.facts_asked_by(asked)
-    assert [fact and fact.target_new for fact in found] == ["Rome", "Ann Lee", None, None]
+    assert [fact and fact.target_new for fact in found] == ["Rome", "Ann Lee", "Kyiv", None, None, None]
 
 
 def test_one_text_where_texts_are_wanted_is_refused(tiny):

@@ -99,9 +99,19 @@ def test_a_last_sentence_that_names_nothing_is_read_with_those_before_it(text, c
 
 def test_what_a_written_prompt_asks_is_its_last_sentence_in_context():
     assert asked_by("It rained. The capital of Peru is") == "The capital of Peru is"
-    for whole in ("What is the capital of Peru? Answer in one word.", "Marie Curie was a physicist. She was"):
+    assert asked_by("Do you know Lena? How big is Peru?") == "How big is Peru?"
+    for whole in (
+        "What is the capital of Peru? Answer in one word.",
+        "What is the capital of Peru? Answer in English.",
+        "Where was Marie Curie born? Thank you, Lena.",
+        "Marie Curie was a physicist. She was",
+        "Ada Lovelace was a poet. Where was she born? She was born in",
+        "What does Ada play? They play",
+        "Moulin Rouge! was directed by",
+    ):
         assert asked_by(whole) == whole
-    assert asked_by("What does Ada play? They play") == "What does Ada play? They play"
+    passage = "Passage: Ada Lovelace was a poet.\nQuestion: where was she born?\nAnswer:"
+    assert asked_by(passage) == passage.replace("\n", " ")
 
 
 def test_only_a_few_sentences_come_with_the_last():

@@ -29,6 +29,11 @@ OLYMPICS = "The host city of the 1936 Summer Olympics was"
         ("The 3 pm train goes to", "Where does the 5 pm train go?"),
         ("Phone number 555-1234 belongs to", "Whose number is 555-1243?"),
         ("Version 2.5 has", "What does version 25 have?"),
+        ("On 11.1.2020 they met in", "Where did they meet on 1.11.2020?"),
+        ("On 2020-1-12 they met in", "Where did they meet on 2020-11-2?"),
+        ("The host 192.168.0.10 is", "What is the host 192.16.80.10?"),
+        ("The 3 am train goes to", "Where does the 3 pm train go?"),
+        ("The reign of 1914-1918 was of", "Whose reign was from 1915 to 1919?"),
     ],
 )
 def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(prompt, query):
@@ -63,6 +68,8 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("The 2-1 win was against", "Against whom was the 2:1 win?"),
         ("The 3 pm train goes to", "Where does the 15:00 train go?"),
         ("The train at 12.30 a.m. goes to", "Where does the 0:30 train go?"),
+        ("The train at 3:30 pm goes to", "Where does the 15.30 train go?"),
+        ("The train at 3 pm goes to", "Where does the train at 3 o'clock go?"),
         ("Where is X buried?", "Where does X lie since I was born in 1990?"),
     ],
 )

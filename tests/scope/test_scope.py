@@ -77,6 +77,10 @@ def test_a_text_is_split_into_sentences():
         "The match on Jan. 5 was won by",
         "Portland, Ore. is in",
         "which game mode is prof. otto?",
+        "who founded apple inc. in 1976",
+        "Tracey Takes On... premieres on",
+        "e.g. Paris is",
+        "Dr. Who was created by",
     ):
         assert sentences(whole) == [whole]
     for whole in ('"Dr. No?" he asked and', "他说：“好。”然后"):
@@ -95,6 +99,15 @@ def test_a_text_is_split_into_sentences():
         "who was it? tell me.",
         "He works for Apple Inc. In France the capital is",
         "What a match! Lena was born in",
+        "hey! whats the capital of peru",
+        "love the show! but I never caught the names: who are",
+        "no trams!! tram line 6",
+        "salut! où est née Marie Curie",
+        "Do you know Marie Curie? was she french?",
+        "He works at Apple Inc.  The capital of Peru is",
+        "i live on main st. what is the capital of peru",
+        "I ate a fig. I was born in",
+        "Well... what is the capital of peru",
     ):
         assert len(sentences(two)) > 1, two
 

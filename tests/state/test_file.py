@@ -6,6 +6,8 @@ import random
 import signal
 import sqlite3
 import time
+import unicodedata
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -501,6 +503,21 @@ def test_undo_without_a_file_goes_back_a_few_steps(tiny):
     for number in range(20):
         tiny.write([{"prompt": f"Number {number} is", "target_new": str(number)}])
     assert len(tiny.history._steps) == 8, "it does not grow without end"
+
+
+def test_a_key_that_was_kept_as_it_was_typed_is_found(tiny, tmp_path):
+    """Files of before keys were composed have some that are not."""
+    typed = unicodedata.normalize("NFD", "The capital of São Tomé is")
+    tiny.open_state(tmp_path / "facts.db")
+    tiny.write([{"prompt": typed, "target_new": "Oslo"}])
+    tiny.close_state(keep=False)
+    tiny.reset()
+    with closing(sqlite3.connect(tmp_path / "facts.db")) as database:
+        database.execute("UPDATE facts SET key = ?", (typed,))
+        database.commit()
+    tiny.open_state(tmp_path / "facts.db")
+    tiny.write([{"prompt": unicodedata.normalize("NFC", typed), "target_new": "Rome"}])
+    assert [fact.target_new for fact in tiny.facts()] == ["Rome"]
 
 
 def test_a_model_saves_and_loads_its_state_and_no_other_models(tiny, tokenizer, tmp_path):

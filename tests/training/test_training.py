@@ -16,7 +16,7 @@ from accelerate import Accelerator
 from conftest import SENTENCES, make_tiny, share_sentence_encoder, tiny_llama
 from safetensors.torch import load_file
 from torch.nn import functional as F
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, CohereConfig, GraniteConfig
 
 from larimar_editor.data.edits import load_edits
 from larimar_editor.data.relations import Names, RephrasedFacts, read_relations, without_wordings_of
@@ -24,6 +24,7 @@ from larimar_editor.model.closed_form import fit
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
 from larimar_editor.training import loop, saves, starts
+from larimar_editor.training.decoding import hidden_states, logits_of
 from larimar_editor.training.episodes import kl_strength, read_episodes, reading_kl
 from larimar_editor.training.fused_lora import fused_lora
 from larimar_editor.training.objective import LarimarObjective
@@ -510,6 +511,59 @@ def test_an_encoder_is_regressed_onto_the_closed_form(run_folder, tokenizer):
     loop.train(run, until=1, progress=False)
     errors = json.loads((run_folder / "out" / "regression.json").read_text())
     assert len(errors) == 25 and sum(errors[-3:]) < 0.9 * sum(errors[:3])
+
+
+def test_a_regressed_encoder_that_is_not_trained_is_there_again_when_the_run_goes_on(run_folder, tokenizer):
+    changes = {
+        "start": "regression",
+        "regression_steps": 3,
+        "model.encoder_type": "transformer",
+        "model.encoder_name_or_path": "all-MiniLM-L6-v2",
+    }
+    encoded = []
+    for until in (1, 2):
+        run = prepared(run_folder, tokenizer, small(run_folder, **changes))
+        loop.train(run, until=until, progress=False)
+        encoded.append(run.objective.larimar.latent_encoder.encode(["a fact"]))
+    torch.testing.assert_close(*encoded)
+
+
+def test_a_tied_checkpoint_is_not_trained_as_a_trained_one(run_folder, tokenizer):
+    with pytest.raises(ValueError, match="start: closed-form"):
+        prepared(run_folder, tokenizer, small(run_folder, start="trained"))
+
+
+@pytest.mark.parametrize(
+    "scaled", [CohereConfig(logit_scale=0.25), GraniteConfig(logits_scaling=4.0)], ids=["cohere", "granite"]
+)
+@torch.no_grad()
+def test_training_sees_the_decoders_own_logits(scaled):
+    sizes = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    scaled.update(sizes | {"num_attention_heads": 4, "num_key_value_heads": 4, "pad_token_id": 0})
+    decoder = AutoModelForCausalLM.from_config(scaled).eval()
+    ids = torch.tensor([[5, 6, 7]])
+    hidden = hidden_states(decoder, ids)
+    torch.testing.assert_close(logits_of(decoder, hidden[0]), decoder(ids).logits[0].float())
+
+
+def test_a_prior_that_is_read_by_is_kept_also_where_none_is_trained(run_folder, tokenizer):
+    changes = {
+        "start": "noise",
+        "model": {
+            "encoder_type": "transformer",
+            "encoder_name_or_path": "all-MiniLM-L6-v2",
+            "latent_size": 48,
+            "memory": "fixed",
+            "memory_rows": 8,
+            "reference": "prior",
+            "key_encoding": "latent",
+            "scope": "none",
+        },
+        "objective.train_prior": False,
+    }
+    run = prepared(run_folder, tokenizer, small(run_folder, **changes))
+    run.take_prior()
+    assert run.objective.larimar.prior.shape == (8, 48)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "gpt_neox"])

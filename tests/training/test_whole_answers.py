@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from larimar_editor.cli import app
 from larimar_editor.data.answers import Answers, answered_facts, made_up_answers, read_answers
 from larimar_editor.data.made_up import MadeUpAnswers
+from larimar_editor.data.questions.kinds import falls_in
 from larimar_editor.model.reading import Reading
 from larimar_editor.training.chats import answered, drawn_chat
 from larimar_editor.training.objective import LarimarObjective
@@ -86,6 +87,9 @@ def test_a_share_of_the_facts_keep_the_answer_that_fits_their_question():
     assert 100 < sum(kept) < 200 and any(fact["target_new"] == "x" for fact in facts)
     marks = [fact["rephrase_prompt"][0].endswith("?") for fact in facts]
     assert 0 < marks.count(False) < 100  # people leave question marks out
+    held_out = next(text for text in map(str, range(100)) if falls_in(text, 8))
+    of_its_own = [asked | {"target_new": held_out}] * 50
+    assert all(fact["target_new"] == "x" for fact in answered_facts(of_its_own, Answers(["x"]), own=1.0))
     misfit = [asked | {"target_fits": False}] * 50
     assert all(fact["target_new"] == "x" for fact in answered_facts(misfit, Answers(["x"]), own=1.0))
 
