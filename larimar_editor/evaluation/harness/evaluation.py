@@ -113,10 +113,10 @@ class Evaluation:
         left_out: dict[str, str] = {}
         path = out / "records.jsonl"
         _drop_other_methods(conditions, context, out)
-        before = read_records(path)
+        before = set(whole_lines(path))
         records = run_conditions(conditions, path, progress, left_out)
         surroundings = environment(context.device)
-        if len(before) == len(read_records(path)):  # nothing was measured here and now
+        if before == set(whole_lines(path)):  # nothing was measured here and now
             surroundings |= _made_on(out, surroundings)
         kept = [condition for condition in conditions if condition.name not in left_out]
         rows = [self._row(condition, records) for condition in kept]
