@@ -23,6 +23,7 @@ from larimar_editor.evaluation.harness.records import (
     processes,
     read_records,
     run_conditions,
+    whole_lines,
     written,
 )
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
