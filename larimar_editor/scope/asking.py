@@ -37,9 +37,12 @@ _OWN = re.compile(  # a request where no question follows: "I need the wifi pass
 
 def asked_by(prompt: str) -> str:
     """What a written prompt asks, which queries are compared with: its last sentence, as a prompt is
-    continued where it ends, with those before it where it names nothing (see `with_context`).
+    continued where it ends, with those before it where it names nothing (see `with_context`). What is said
+    behind a question is none: "What is the capital of Peru? Answer in English."
     """
     parts = sentences(prompt)
+    while _is_said(parts[-1]) and any(map(_QUESTION.search, parts[:-1])):
+        parts.pop()
     return with_context(parts) or parts[-1]
 
 
@@ -66,6 +69,10 @@ def odds_against(parts: Sequence[str]) -> list[float]:
     ]
 
 
+def _is_said(sentence: str) -> bool:
+    return sentence.endswith(tuple(MARKS)) and not _QUESTION.search(sentence)
+
+
 def _names(word: str) -> bool:
     """Whether a word may be a name: it begins with a capital, a number, or a letter that has no capital."""
     found = _FIRST.match(word)
@@ -74,9 +81,8 @@ def _names(word: str) -> bool:
 
 def with_context(parts: Sequence[str]) -> str | None:
     """The last sentence of a query with those before it, where it does not say what it is about: "My editor
-    must know what Bracken's source files end in. In the settings I should enter"; or where it is said behind
-    a question: "What is the capital of Peru? Answer in English." None where it names something, which then
-    counts alone, and where nothing stands before it.
+    must know what Bracken's source files end in. In the settings I should enter". None where it names
+    something, which then counts alone, and where nothing stands before it.
 
     Args:
         parts: the sentences of one query, in their order.
@@ -87,8 +93,6 @@ def with_context(parts: Sequence[str]) -> str | None:
         said = [before.pop(), last[len(parts[-2]) :]]
     if not before:
         return None
-    told = last.endswith(tuple(MARKS)) and not _QUESTION.search(last)
-    behind_a_question = told and _QUESTION.search(before[-1]) is not None
-    if not behind_a_question and any(_names(word) for text in said for word in text.split()[1:]):
+    if any(_names(word) for text in said for word in text.split()[1:]):
         return None
     return " ".join([*before[-BEFORE:], last])

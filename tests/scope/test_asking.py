@@ -101,15 +101,16 @@ def test_what_a_written_prompt_asks_is_its_last_sentence_in_context():
     assert asked_by("It rained. The capital of Peru is") == "The capital of Peru is"
     assert asked_by("Do you know Lena? How big is Peru?") == "How big is Peru?"
     for whole in (
-        "What is the capital of Peru? Answer in one word.",
-        "What is the capital of Peru? Answer in English.",
-        "Where was Marie Curie born? Thank you, Lena.",
         "Marie Curie was a physicist. She was",
         "Ada Lovelace was a poet. Where was she born? She was born in",
         "What does Ada play? They play",
         "Moulin Rouge! was directed by",
     ):
         assert asked_by(whole) == whole
+    for said in ("Answer in one word.", "Answer in English.", "Be brief. Thank you, Lena."):
+        assert asked_by(f"What is the capital of Peru? {said}").startswith("What is the capital of Peru?")
+    assert asked_by("What is the capital of Peru? Answer in English.") == "What is the capital of Peru?"
+    assert asked_by("I know Lena. Where was she born? Be brief.") == "I know Lena. Where was she born?"
     passage = "Passage: Ada Lovelace was a poet.\nQuestion: where was she born?\nAnswer:"
     assert asked_by(passage) == passage.replace("\n", " ")
 
