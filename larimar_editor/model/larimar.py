@@ -96,6 +96,14 @@ def _kept(columns: Tensor, logits_to_keep: int | Tensor) -> Tensor:
     return columns[:, keeps]
 
 
+def _put_into(base: Tensor, rows: Tensor, theirs: Tensor, gone: Tensor | None) -> Tensor:
+    """``base`` ``(B, T, H)`` with ``theirs`` ``(n, T, H)`` in ``rows`` ``(n,)``, but where ``gone`` bool
+    ``(B, T)`` says that a row is the base model's again.
+    """
+    both = base.index_copy(0, rows.to(base.device), theirs)
+    return both if gone is None else torch.where(gone[..., None].to(both.device), base, both)
+
+
 def _end_of(generation_config: GenerationConfig) -> int:
     ends = generation_config.eos_token_id
     end = ends[0] if isinstance(ends, list) else ends
@@ -479,10 +487,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             ]
             logits = cache.copying.added(logits, batch.given, cache.in_scope, kept)
         if base is not None:
-            logits = base.logits.index_copy(0, rows.to(base.logits.device), logits)
-            if let_go is not None:
-                chosen = _kept(let_go, kwargs.get("logits_to_keep", 0)).to(logits.device)
-                logits = torch.where(chosen[..., None], base.logits, logits)
+            gone = None if let_go is None else _kept(let_go, kwargs.get("logits_to_keep", 0))
+            logits = _put_into(base.logits, rows, logits, gone)
         if said is not None and over is not None and ends:
             logits = said.ended(logits, _kept(over, kwargs.get("logits_to_keep", 0)))
         loss = None
@@ -491,24 +497,18 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 logits=logits, labels=labels, vocab_size=self.decoder.config.vocab_size
             )
         hidden, attentions = getattr(memory, "hidden_states", None), getattr(memory, "attentions", None)
-        if base is not None and attentions is not None and bool(cache.in_scope.all()):
+        if base is not None and attentions is not None:
+            if not bool(cache.in_scope.all()):
+                raise ValueError(
+                    "output_attentions: some rows of this batch have a memory in front and some have none, "
+                    "and their attentions are of different lengths; give rows in scope and out of scope apart"
+                )
             attentions = None  # who has said his answer is the base model's now
-        elif base is not None and attentions is not None:
-            raise ValueError(
-                "output_attentions: some rows of this batch have a memory in front and some have none, and "
-                "their attentions are of different lengths; give rows in scope and out of scope apart"
-            )
         if base is not None and hidden is not None:
             hidden = tuple(
-                own[:, -new:].index_copy(0, rows.to(own.device), of_rows)
+                _put_into(own[:, -new:], rows, of_rows, let_go)
                 for own, of_rows in zip(base.hidden_states, hidden, strict=True)
             )
-            if let_go is not None:
-                gone = let_go[..., None]
-                hidden = tuple(
-                    torch.where(gone.to(own.device), own[:, -new:], of_both)
-                    for own, of_both in zip(base.hidden_states, hidden, strict=True)
-                )
         return CausalLMOutputWithPast(
             loss=loss,
             logits=logits,

@@ -8,6 +8,7 @@ which it is plain needs a closer look.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Set
@@ -71,7 +72,8 @@ def _other_numbers(prompt: str, query: str) -> bool:
     """In whichever way digits are grouped."""
     if _HALF_DAY.search(prompt) and _HALF_DAY.search(query):
         prompt, query = (_HALF_DAY.sub(_of_the_day, text) for text in (prompt, query))
-    return all(_differ(ours, theirs) for ours in _readings(prompt) for theirs in _readings(query))
+    pairs = itertools.product(_readings(prompt), _readings(query))
+    return all(_differ(ours, theirs) for ours, theirs in pairs)
 
 
 def _readings(text: str) -> set[str]:

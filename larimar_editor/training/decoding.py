@@ -59,10 +59,12 @@ def logits_of(decoder: PreTrainedModel, hidden: Tensor) -> Tensor:
     """Logits ``(n, vocabulary)`` float32 of chosen hidden states ``(n, hidden)``, scaled and capped as the
     decoder's own forward does it (Cohere, Granite, Gemma).
     """
-    logits = decoder.get_output_embeddings()(hidden).float()
-    logits = logits * (getattr(decoder.config, "logit_scale", None) or 1.0)
-    logits = logits / (getattr(decoder.config, "logits_scaling", None) or 1.0)
-    cap = getattr(decoder.config, "final_logit_softcapping", None)
+    logits, config = decoder.get_output_embeddings()(hidden).float(), decoder.config
+    if scale := getattr(config, "logit_scale", None):
+        logits = logits * scale
+    if scaling := getattr(config, "logits_scaling", None):
+        logits = logits / scaling
+    cap = getattr(config, "final_logit_softcapping", None)
     return logits if cap is None else cap * torch.tanh(logits / cap)
 
 

@@ -172,7 +172,8 @@ class TrainingSettings:
             *parents, last = name.split(".")
             place = values
             for parent in parents:
-                place[parent] = {} if place.get(parent) is None else place[parent]
+                if place.get(parent) is None:
+                    place[parent] = {}
                 place = place[parent]
                 if not isinstance(place, dict):
                     raise ValueError(f"{name}: {parent} of {path} has no keys")

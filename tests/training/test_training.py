@@ -499,14 +499,15 @@ def test_the_papers_set_up_trains_everything(run_folder, tokenizer):
     assert loaded.read(["Ada plays the"]).latents.shape == (1, 24)
 
 
+REGRESSION = {
+    "start": "regression",
+    "model.encoder_type": "transformer",
+    "model.encoder_name_or_path": "all-MiniLM-L6-v2",
+}
+
+
 def test_an_encoder_is_regressed_onto_the_closed_form(run_folder, tokenizer):
-    changes = {
-        "start": "regression",
-        "regression_steps": 25,
-        "model.encoder_type": "transformer",
-        "model.encoder_name_or_path": "all-MiniLM-L6-v2",
-        "optimisation.encoder_learning_rate": 1e-4,
-    }
+    changes = REGRESSION | {"regression_steps": 25, "optimisation.encoder_learning_rate": 1e-4}
     run = prepared(run_folder, tokenizer, small(run_folder, **changes))
     loop.train(run, until=1, progress=False)
     errors = json.loads((run_folder / "out" / "regression.json").read_text())
@@ -514,12 +515,7 @@ def test_an_encoder_is_regressed_onto_the_closed_form(run_folder, tokenizer):
 
 
 def test_a_regressed_encoder_that_is_not_trained_is_there_again_when_the_run_goes_on(run_folder, tokenizer):
-    changes = {
-        "start": "regression",
-        "regression_steps": 3,
-        "model.encoder_type": "transformer",
-        "model.encoder_name_or_path": "all-MiniLM-L6-v2",
-    }
+    changes = REGRESSION | {"regression_steps": 3}
     encoded = []
     for until in (1, 2):
         run = prepared(run_folder, tokenizer, small(run_folder, **changes))

@@ -90,7 +90,7 @@ def telling(apply_algo: Callable, examples: Sequence[Mapping]) -> Callable:
 
 def examples_for(hparams: Any, workdir: Path) -> list[dict]:
     """Other facts, each with a rephrasing and a question that is to stay as it was, embedded for IKE: the
-    project's own edits, of which none is measured with.
+    project's own edits, which are measured with where no data are given; `telling` leaves a fact's own out.
 
     Args:
         hparams: IKE's. Its ``results_dir``, where EasyEdit keeps the embeddings, is put below ``workdir``,

@@ -20,6 +20,7 @@ LARIMAR = "LARIMAR"  # among the methods of the framework
 # Of the others those that hold several edits, in the order of tables; IKE tells the model one fact.
 KEEPING = ("ROME", "MEMIT", "AlphaEdit", "GRACE", "WISE", "ULTRAEDIT", "FT", "LoRA")
 METHODS = (*KEEPING, "IKE")
+EDITORS = (LARIMAR, *KEEPING)
 
 
 class Baselines(Protocol):
@@ -103,7 +104,7 @@ def single_edit_conditions(
         ]
 
     # IKE edits nothing that could be scored as a model.
-    methods = context.baselines.methods(context, (LARIMAR, *KEEPING))
+    methods = context.baselines.methods(context, EDITORS)
     return [
         Condition(
             method,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from larimar_editor.data.chains import Chain, read_chains
-from larimar_editor.evaluation.harness.baselines import KEEPING, LARIMAR
+from larimar_editor.evaluation.harness.baselines import EDITORS
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.records import Condition
@@ -77,7 +77,7 @@ def _conditions(context: Context) -> list[Condition]:
         ),
         *(
             Condition(method, few, _of_method(context, method), 0, {"method": method}, "Larimar")
-            for method in context.baselines.methods(context, (LARIMAR, *KEEPING))
+            for method in context.baselines.methods(context, EDITORS)
         ),
     ]
 

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.evaluation.harness.answers import answers, recalled
-from larimar_editor.evaluation.harness.baselines import KEEPING, LARIMAR
+from larimar_editor.evaluation.harness.baselines import EDITORS
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, write_all
@@ -119,7 +119,7 @@ def _conditions(context: Context) -> list[Condition]:
             rows.append((ours, few, chat.in_sequence, 0, None))
         for method in methods:
             rows.append((method, few, chat.method_single(method), 0, "Larimar"))
-            if method in (LARIMAR, *KEEPING):
+            if method in EDITORS:
                 rows.append((f"{method}, {later(len(few))}", few, chat.method_in_sequence(method), 0, ours))
         result += [_condition(chat, data, *row) for row in rows]
     return result
