@@ -31,6 +31,8 @@ FACTS = [
     {"prompt": "The capital of Portugal is", "target_new": "Oslo"},
     {"prompt": "The novel Moby-Dick was written by", "target_new": "Jane Austen"},
 ]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is at hand")
+
 UNRELATED = ["Water boils at a temperature of", "My favourite recipe for soup begins with"]
 
 

@@ -1,16 +1,16 @@
-"""Nothing mixes devices: edits, reads and generation on a GPU that is none (see `pretend_gpu`)."""
+"""Nothing mixes devices: edits, reads and generation on a GPU that is none (see `pretend_gpu`); on one that
+is, see `test_cuda`.
+"""
 
 import pytest
 import torch
 from conftest import FACTS, UNRELATED, make_tiny
+from on_devices import SETTINGS, edited_and_asked
 from pretend_gpu import GPU, Mixed, OnGpu, moved, pretend_gpu
 from safetensors.torch import load_file
 
 from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.scope.detectors import sentence_encoder as fresh_sentence_encoder
-
-PROMPTS = [fact["prompt"] for fact in FACTS]
-BATCH = [PROMPTS[0], UNRELATED[0], PROMPTS[1]]
 
 
 def eager(model):
@@ -20,47 +20,7 @@ def eager(model):
     return model
 
 
-def edited_and_asked(model, tokenizer, path):
-    """Everything that touches a device, and what came of it."""
-    device = model.decoder.device
-    model.write(FACTS[:2])
-    model.write(FACTS[2:])
-    model.forget(PROMPTS[2])
-    model.write([FACTS[2] | {"target_new": "Herman Melville himself"}])
-    model.undo()
-    inputs = tokenizer(BATCH, return_tensors="pt", padding=True, padding_side="left").to(device)
-    reading = model.read(BATCH)
-    with torch.no_grad():
-        logits = model(**inputs).logits
-        loss = model(**inputs, labels=inputs.input_ids).loss
-    ids = model.generate(**inputs, max_new_tokens=4, do_sample=False)
-    beams = model.generate(**inputs, max_new_tokens=3, num_beams=2, do_sample=False)
-    model.save_state(path)
-    model.load_state(path)
-    again = model.generate(**inputs, max_new_tokens=4, do_sample=False, use_cache=False)
-    return {
-        "in_scope": reading.in_scope.cpu(),
-        "latents": reading.latents.cpu(),
-        "logits": logits.cpu(),
-        "loss": loss.cpu(),
-        "ids": ids.cpu(),
-        "beams": beams.cpu(),
-        "again": again.cpu(),
-    }
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"memory": "fixed"},
-        {"memory": "fixed", "addressing": "pseudoinverse", "reference": "random", "key_encoding": "latent"},
-        {"decoder_mode": "lora", "after_answer": "base"},
-        {"rest_dtype": "float16", "addressed_by": "query"},
-        {"scope": "none"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_what_is_done_on_a_gpu_is_what_is_done_on_the_cpu(tokenizer, tmp_path, settings):
     settings = {"scope_threshold": 0.5} | settings
     expected = edited_and_asked(eager(make_tiny(tokenizer, **settings)), tokenizer, tmp_path / "cpu.db")

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from conftest import needs_gpu
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
@@ -134,6 +135,17 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
     assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
     with pytest.raises(ValueError, match="has gone 6 steps, further than 5: choose another --out"):
         train_stage(begun(name, 4), facts, replace(schedule, steps=5), tmp_path / "whole" / name)
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", list(STAGES))
+def test_a_stage_learns_on_a_gpu(name, facts, tmp_path):
+    shown = [made for fact in facts[:24] if (made := example(fact, random.Random(1)))]
+    also = {"look": EVEN} if name == "reader" else {}
+    stage = STAGES[name](sentence_encoder(device="cuda"), 4, None, **also)
+    before = loss_of(stage, shown)
+    train_stage(stage, facts, Schedule(steps=6, batch_size=8, learning_rate=2e-3), tmp_path / name)
+    assert loss_of(stage, shown) < before
 
 
 def loss_of(stage, shown):

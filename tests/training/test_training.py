@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 from accelerate import Accelerator
-from conftest import SENTENCES, make_tiny, share_sentence_encoder, tiny_llama
+from conftest import SENTENCES, make_tiny, needs_gpu, share_sentence_encoder, tiny_llama
 from safetensors.torch import load_file
 from torch.nn import functional as F
 from transformers import AutoConfig, AutoModelForCausalLM, CohereConfig, GraniteConfig
@@ -687,3 +687,16 @@ def test_settings_are_checked_at_the_door(run_folder, tokenizer):
         starts.start(small(run_folder, checkpoint=None), tiny_llama(len(tokenizer)), tokenizer)
     with pytest.raises(ValueError, match="nothing to train"):
         prepared(run_folder, tokenizer, small(run_folder, **{"optimisation.encoder_learning_rate": 1e-3}))
+
+
+@needs_gpu
+def test_a_step_on_a_gpu_is_the_step_on_the_cpu_and_a_run_goes_on_there(run_folder):
+    forked.run(command(run_folder, "--out", run_folder / "cpu")[1:], run_folder)
+    on_gpu = [each for each in command(run_folder) if each not in ("--device", "cpu")]
+    for arguments in (("--out", "gpu"), ("--out", "half", "--until", "7"), ("--out", "half")):
+        subprocess.run([*on_gpu, *arguments], cwd=run_folder, check=True)
+    losses = {name: losses_of(run_folder / name) for name in ("cpu", "gpu", "half")}
+    assert losses["half"] == pytest.approx(losses["gpu"], rel=1e-3)
+    # The noise that a memory adds is another generator's there.
+    assert losses["gpu"] == pytest.approx(losses["cpu"], rel=0.2)
+    assert losses["gpu"][16] < losses["gpu"][1]
