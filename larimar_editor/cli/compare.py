@@ -7,7 +7,14 @@ from typing import Annotated, Optional
 
 import typer
 
-from larimar_editor.cli.options import HparamsOption, MethodDeviceOption, MethodsOption, ModelOption, names_in
+from larimar_editor.cli.options import (
+    HparamsOption,
+    MethodDeviceOption,
+    MethodsOption,
+    ModelOption,
+    UntimedOption,
+    names_in,
+)
 
 
 def compare(
@@ -22,6 +29,7 @@ def compare(
     hparams: HparamsOption = None,
     model: ModelOption = "smollm2-135m",
     device: MethodDeviceOption = None,
+    untimed: UntimedOption = False,
     out: Annotated[
         Path,
         typer.Option(
@@ -49,7 +57,7 @@ def compare(
         out=out,
         limit=edits,
         baseline_cases=edits,
-        baselines=EasyEditBaselines(names_in(methods), device, typer.echo),
+        baselines=EasyEditBaselines(names_in(methods), device, typer.echo, not untimed),
     )
     summary = find("compare").run(context, out)
     if not summary["rows"]:

@@ -13,8 +13,10 @@ from larimar_editor.cli.options import (
     CounterFactOption,
     DeviceOption,
     DtypeOption,
+    MethodsDeviceOption,
     PlainTextOption,
     SetOption,
+    UntimedOption,
     ZsreOption,
     methods_device,
     settings_of,
@@ -59,6 +61,8 @@ def evaluate(
     ] = None,
     dtype: DtypeOption = "float32",
     device: DeviceOption = "cpu",
+    methods_on: MethodsDeviceOption = None,
+    untimed: UntimedOption = False,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
 ) -> None:
     """A table or figure: records, summary, table in Markdown, LaTeX and CSV, figure. A run that was stopped
@@ -76,6 +80,8 @@ def evaluate(
     from larimar_editor.evaluation.tables import find
     from larimar_editor.hparams import find_hparams
 
+    where = methods_device(methods_on or device)
+    beside = EasyEditBaselines(device=where, log=typer.echo, timed=not untimed)
     context = Context(
         find_hparams(hparams),
         counterfact,
@@ -90,7 +96,7 @@ def evaluate(
         seed,
         settings_of(set_),
         checkpoint,
-        EasyEditBaselines(device=methods_device(device), log=typer.echo) if baselines else NoBaselines(),
+        beside if baselines else NoBaselines(),
         tuple(asked or ()),
         minutes,
     )

@@ -22,11 +22,13 @@ __all__ = [
     "DtypeOption",
     "HparamsOption",
     "MethodDeviceOption",
+    "MethodsDeviceOption",
     "MethodsOption",
     "ModelOption",
     "PlainTextOption",
     "SetOption",
     "TextOption",
+    "UntimedOption",
     "ZsreOption",
     "methods_device",
     "names_in",
@@ -76,6 +78,20 @@ MethodsOption = Annotated[
 ]
 MethodDeviceOption = Annotated[
     Optional[str], typer.Option(help="cpu or a CUDA index; by default the hparams file's.")
+]
+MethodsDeviceOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--methods-device",
+        help="cpu, cuda or cuda:N for EasyEdit's methods, where it is another than --device. Where there is "
+        "no GPU, what was run on one has its rows.",
+    ),
+]
+UntimedOption = Annotated[
+    bool,
+    typer.Option(
+        "--untimed", help="Other runs share the machine: note no seconds of EasyEdit's methods' edits."
+    ),
 ]
 SetOption = Annotated[
     Optional[list[str]],

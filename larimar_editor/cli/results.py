@@ -12,8 +12,10 @@ from larimar_editor.cli.options import (
     AskedOption,
     CounterFactOption,
     DeviceOption,
+    MethodsDeviceOption,
     MethodsOption,
     PlainTextOption,
+    UntimedOption,
     ZsreOption,
     methods_device,
     names_in,
@@ -48,6 +50,8 @@ def results(
     ] = False,
     methods: MethodsOption = None,
     device: DeviceOption = "cpu",
+    methods_on: MethodsDeviceOption = None,
+    untimed: UntimedOption = False,
 ) -> None:
     """Make the tables of the documentation, and write its pages from them. A run that was stopped goes on.
     Where a table was made with another checkpoint, other data or in another environment nothing is measured,
@@ -69,7 +73,6 @@ def results(
     chosen = names_in(only)
     if chosen and (unknown := set(chosen) - {each.name for each in planned.tables}):
         raise typer.BadParameter(f"not planned: {', '.join(sorted(unknown))}", param_hint="--only")
-    beside = EasyEditBaselines(names_in(methods), methods_device(device), typer.echo)
     context = Context(
         find_hparams("LARIMAR/smollm2-135m"),
         counterfact,
@@ -90,6 +93,8 @@ def results(
             param_hint="--out",
         )
     for table in wanted:
+        where = methods_device(methods_on or table.methods_device or device)
+        beside = EasyEditBaselines(names_in(methods), where, typer.echo, not untimed)
         baselines = beside if table.baselines else NoBaselines()
         own = replace(
             context,

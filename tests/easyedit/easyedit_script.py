@@ -1,5 +1,5 @@
 """Uses EasyEdit with Larimar as a person would, and writes down what it saw: ``seen.json`` in the working
-directory.
+directory. ``LARIMAR_TEST_DEVICE`` is cpu or a CUDA index.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import logging
+import os
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,9 @@ seen: dict = {}
 
 source = find_easyedit()
 seen["release_2023"], seen["methods"] = source.release_2023, available_methods()
+device = os.environ.get("LARIMAR_TEST_DEVICE", "cpu")
 hparams = LarimarHyperParams.from_hparams("LARIMAR/smollm2-135m")
+hparams.device = int(device) if device.isdigit() else device
 editor = BaseEditor.from_hparams(hparams)
 model, tok = editor.model, editor.tok
 assert isinstance(model, LarimarForCausalLM)
@@ -66,7 +69,7 @@ model.read = lambda prompts, *lines: queries.extend(prompts) or read(prompts, *l
 def target_scores(prompt: str, target: str):
     """Log probability and accuracy of the target's tokens, from the logits."""
     text = f"{prompt} {target}"
-    ids = tok(text, return_tensors="pt")
+    ids = tok(text, return_tensors="pt").to(model.device)
     count = ids["input_ids"].shape[1] - len(tok(prompt).input_ids)
     with torch.no_grad(), announced_prompts([prompt]):
         scores = model(**ids).logits[0, -count - 1 : -1].log_softmax(-1)
@@ -78,7 +81,7 @@ def target_scores(prompt: str, target: str):
 
 def logits():
     with torch.no_grad():
-        return model(**tok(PROMPTS + UNRELATED, return_tensors="pt", padding=True)).logits
+        return model(**tok(PROMPTS + UNRELATED, return_tensors="pt", padding=True).to(model.device)).logits
 
 
 named = ("easyeditor", "easyeditor.evaluate", "easyeditor.evaluate.evaluate_utils")
@@ -169,7 +172,7 @@ if not source.release_2023:
         )
         for text in (PROMPTS[1], UNRELATED[0])
     ]
-    ids = tok(chats, return_tensors="pt", padding=True)
+    ids = tok(chats, return_tensors="pt", padding=True).to(model.device)
     seen["chat_scope"] = read(
         prompts_of(tok, ids["input_ids"], ids["attention_mask"], turns=model.chat_turns)
     ).in_scope.tolist()
@@ -217,7 +220,7 @@ if not source.release_2023:
     asked = [PROMPTS[1], REPHRASED[1], UNRELATED[0]]
     options = sampling(tok) | {"max_new_tokens": 16}
     model.generate = lambda *args, **kwargs: generation(*args, **(kwargs | {"max_new_tokens": 16}))
-    theirs = generate_texts(model, tok, hparams, asked, "cpu")
+    theirs = generate_texts(model, tok, hparams, asked, model.device)
     model.generate = generation
     ours = [
         answer_in(text, tok) for text in answers(model, [in_chat(tok, each) for each in asked], **options)

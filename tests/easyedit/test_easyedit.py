@@ -14,23 +14,29 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import needs_gpu
 
 from larimar_editor.easyedit.mending import device_name, mended
 from larimar_editor.easyedit.registration import _loadable
 
 SCRIPT = Path(__file__).parent / "easyedit_script.py"
 HOME = os.environ.get("EASYEDIT_HOME")
+needs_home = pytest.mark.skipif(not HOME, reason="EASYEDIT_HOME is not set")
 VERSIONS = [
-    "release",
-    pytest.param("main", marks=pytest.mark.skipif(not HOME, reason="EASYEDIT_HOME is not set")),
+    ("release", "cpu"),
+    pytest.param(("main", "cpu"), marks=needs_home),
+    pytest.param(("main", "0"), marks=[needs_home, needs_gpu]),
 ]
 
 
-def run(code: str, cwd: Path, home: str | None) -> subprocess.CompletedProcess:
+def run(code: str, cwd: Path, home: str | None, device: str = "cpu") -> subprocess.CompletedProcess:
     environment = {key: value for key, value in os.environ.items() if key != "EASYEDIT_HOME"}
-    environment |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SCRIPT.parents[2])} | (
-        {"EASYEDIT_HOME": home} if home else {}
-    )
+    environment |= {
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": str(SCRIPT.parents[2]),
+        "LARIMAR_TEST_DEVICE": device,
+    }
+    environment |= {"EASYEDIT_HOME": home} if home else {}
     return subprocess.run(
         [sys.executable, "-c", code] if code else [sys.executable, str(SCRIPT)],
         cwd=cwd,
@@ -41,13 +47,14 @@ def run(code: str, cwd: Path, home: str | None) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=VERSIONS, ids="-".join)
 def seen(request, tmp_path_factory):
     """What a script saw that used EasyEdit with Larimar as a person would."""
-    folder = tmp_path_factory.mktemp(request.param)
-    result = run("", folder, HOME if request.param == "main" else None)
+    version, device = request.param
+    folder = tmp_path_factory.mktemp(version)
+    result = run("", folder, HOME if version == "main" else None, device)
     assert result.returncode == 0, result.stderr[-4000:]
-    return json.loads((folder / "seen.json").read_text()) | {"version": request.param}
+    return json.loads((folder / "seen.json").read_text()) | {"version": version}
 
 
 def test_the_right_easyedit_was_found(seen):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
+
 from larimar_editor.data.edits import Edit
 from larimar_editor.easyedit.baselines.jobs import (
     HPARAMS_CLASSES,
@@ -30,13 +32,16 @@ class EasyEditBaselines:
     Attributes:
         only: names of the methods to run; None runs all. Others have a row where all of it is there from
             earlier.
-        device: "cpu" or a CUDA index in place of each YAML file's; None leaves it.
+        device: "cpu" or a CUDA index in place of each YAML file's; None leaves it. Without a GPU here, what
+            was run on one has its rows.
         log: gets the line of a method that is left out.
+        timed: see `Job`.
     """
 
     only: Sequence[str] | None = None
     device: str | None = None
     log: Callable[[str], None] = print
+    timed: bool = True
 
     def methods(self, context: Context, wanted: Sequence[str] | None = None) -> list[str]:
         """Those of ``wanted``, or of all, that EasyEdit has and that have a YAML file for the context's
@@ -87,12 +92,14 @@ class EasyEditBaselines:
                 overrides["larimar_checkpoint"] = str(context.folder.resolve())
         module = f"larimar_editor.easyedit.baselines.{runner}"
         folder = context.out / "easyedit"
-        return Job.in_folder(folder, module, method, file, cases, self.device, overrides, more)
+        return Job.in_folder(folder, module, method, file, cases, self.device, overrides, more, self.timed)
 
     def _run(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[dict]:
         job = self._job(context, runner, method, cases)
         if self.only is not None and method not in self.only and job.pending():
             raise LeftOut("")
+        if job.pending() and self.device not in (None, "cpu") and not torch.cuda.is_available():
+            raise LeftOut(f"{method} is left out: its device is CUDA {self.device}, and there is no GPU here")
         reasons: list[str] = []
         if not run(job, reasons.append):
             self.log(" ".join(reasons))

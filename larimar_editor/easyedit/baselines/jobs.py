@@ -55,6 +55,7 @@ class Job:
         workdir: where relative paths in the YAML file start.
         device: overrides the YAML file's, when not None.
         overrides: further values in place of the YAML file's.
+        timed: whether an edit's seconds are noted: those of jobs that share a machine say nothing.
     """
 
     runner: str
@@ -65,6 +66,7 @@ class Job:
     workdir: str = field(default_factory=os.getcwd)
     device: str | None = None
     overrides: Mapping = field(default_factory=dict)
+    timed: bool = True
 
     @classmethod
     def in_folder(
@@ -77,12 +79,13 @@ class Job:
         device: str | None = None,
         overrides: Mapping | None = None,
         more: Mapping | None = None,
+        timed: bool = True,
     ) -> Job:
         """A job in the folder of ``parent`` whose name says what its records depend on.
 
         Args:
             parent: of the folders of all jobs.
-            runner, method, device, overrides: see `Job`.
+            runner, method, device, overrides, timed: see `Job`.
             file: the method's YAML file.
             cases: see `Job`.
             more: what else the records depend on, such as a checkpoint's weights.
@@ -98,7 +101,14 @@ class Job:
         }
         where = str((parent / digest(around)).resolve())
         return cls(
-            runner, method, str(file.resolve()), list(cases), where, device=device, overrides=overrides
+            runner,
+            method,
+            str(file.resolve()),
+            list(cases),
+            where,
+            device=device,
+            overrides=overrides,
+            timed=timed,
         )
 
     @property

@@ -38,7 +38,8 @@ def run_job(job: Job) -> None:
         forget_earlier_edits(job.method)
         metrics, *_ = editor.edit(**_arguments(edit, release_2023), **unrelated(edit))
         record = {"case_id": edit.case_id, "pre": _flat(metrics[0]["pre"]), "post": _flat(metrics[0]["post"])}
-        return record | {"seconds": apply_algo.seconds.pop(), "single": probe.record()}
+        seconds = apply_algo.seconds.pop()
+        return record | {"seconds": seconds if job.timed else None, "single": probe.record()}
 
     with _targets_with_their_space():
         work(job, editor, score)

@@ -35,8 +35,9 @@ class Baselines(Protocol):
         ...
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
-        """Each edit made alone, scored and undone: ``pre``, ``post``, ``seconds``, ``peak_memory_mb``,
-        ``environment`` and ``single``, a record as of `larimar_editor.evaluation.harness.single_edits`.
+        """Each edit made alone, scored and undone: ``pre``, ``post``, ``seconds`` (None where they do not
+        count), ``peak_memory_mb``, ``environment`` and ``single``, a record as of
+        `larimar_editor.evaluation.harness.single_edits`.
 
         Raises:
             LeftOut: the method failed, or it is not to be run and has not been.

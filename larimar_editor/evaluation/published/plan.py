@@ -21,6 +21,7 @@ class Planned:
         limit: cases at most; None takes all.
         baselines: cases at most for EasyEdit's methods; 0 runs none.
         minutes: of editing for each of them, where they edit for as long as the time goes.
+        methods_device: cpu, cuda or cuda:N, which EasyEdit's methods are run on; None: what Larimar is.
         reading: what a reader should know of it.
     """
 
@@ -28,6 +29,7 @@ class Planned:
     limit: int | None = None
     baselines: int = 0
     minutes: float | None = None
+    methods_device: str | None = None
     reading: str = ""
 
 
