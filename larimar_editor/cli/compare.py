@@ -57,7 +57,7 @@ def compare(
         out=out,
         limit=edits,
         baseline_cases=edits,
-        baselines=EasyEditBaselines(names_in(methods), device, typer.echo, not untimed),
+        baselines=EasyEditBaselines(names_in(methods), names_in(device) or (), typer.echo, not untimed),
     )
     summary = find("compare").run(context, out)
     if not summary["rows"]:

@@ -18,7 +18,7 @@ from larimar_editor.cli.options import (
     SetOption,
     UntimedOption,
     ZsreOption,
-    methods_device,
+    methods_devices,
     settings_of,
 )
 from larimar_editor.evaluation.tables import NAMES
@@ -80,8 +80,8 @@ def evaluate(
     from larimar_editor.evaluation.tables import find
     from larimar_editor.hparams import find_hparams
 
-    where = methods_device(methods_on or device)
-    beside = EasyEditBaselines(device=where, log=typer.echo, timed=not untimed)
+    where = methods_devices(methods_on or device)
+    beside = EasyEditBaselines(devices=where, log=typer.echo, timed=not untimed)
     context = Context(
         find_hparams(hparams),
         counterfact,

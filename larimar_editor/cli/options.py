@@ -30,7 +30,7 @@ __all__ = [
     "TextOption",
     "UntimedOption",
     "ZsreOption",
-    "methods_device",
+    "methods_devices",
     "names_in",
     "settings_of",
 ]
@@ -83,8 +83,8 @@ MethodsDeviceOption = Annotated[
     Optional[str],
     typer.Option(
         "--methods-device",
-        help="cpu, cuda or cuda:N for EasyEdit's methods, where it is another than --device. Where there is "
-        "no GPU, what was run on one has its rows.",
+        help="cpu, cuda or cuda:N for EasyEdit's methods, where it is another than --device; of several, as "
+        "in cuda,cpu, the first on which a method's cases are finished, or else the first that is here.",
     ),
 ]
 UntimedOption = Annotated[
@@ -131,9 +131,9 @@ def _number(value: Any) -> Any:
         return value
 
 
-def methods_device(device: str) -> str:
-    """A device as EasyEdit's methods take it: cpu or a CUDA index."""
-    return device.removeprefix("cuda:").replace("cuda", "0")
+def methods_devices(devices: str) -> list[str]:
+    """Devices, comma-separated, as EasyEdit's methods take them: cpu or a CUDA index."""
+    return [each.strip().removeprefix("cuda:").replace("cuda", "0") for each in devices.split(",")]
 
 
 def names_in(text: str | None) -> list[str] | None:

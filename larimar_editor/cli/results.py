@@ -17,7 +17,7 @@ from larimar_editor.cli.options import (
     PlainTextOption,
     UntimedOption,
     ZsreOption,
-    methods_device,
+    methods_devices,
     names_in,
 )
 
@@ -93,7 +93,7 @@ def results(
             param_hint="--out",
         )
     for table in wanted:
-        where = methods_device(methods_on or table.methods_device or device)
+        where = methods_devices(methods_on or table.methods_device or device)
         beside = EasyEditBaselines(names_in(methods), where, typer.echo, not untimed)
         baselines = beside if table.baselines else NoBaselines()
         own = replace(

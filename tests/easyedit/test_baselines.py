@@ -1,6 +1,7 @@
 """The plumbing of the comparison; the methods themselves run in `make compare`."""
 
 import json
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -10,10 +11,13 @@ import pytest
 import torch
 
 from larimar_editor.data.edits import load_edits
+from larimar_editor.easyedit.baselines import conditions
+from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.baselines.in_context import telling
 from larimar_editor.easyedit.baselines.jobs import Job, digest
 from larimar_editor.easyedit.baselines.leftovers import returning_weights
 from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.records import LeftOut
 from larimar_editor.evaluation.tables import find
 from larimar_editor.hparams import find_hparams
 
@@ -24,7 +28,7 @@ def record(seconds, rewrite=1.0, **post):
         "pre": {"rewrite_acc": 0.25},
         "post": {"rewrite_acc": rewrite} | post,
         "seconds": seconds,
-        "peak_memory_mb": 10 * seconds,
+        "peak_memory_mb": 10 * (seconds or 0),
         "environment": {},
     }
 
@@ -166,3 +170,35 @@ def test_the_comparison_is_the_records_means_and_the_median_without_the_first_ed
     table = pd.read_csv(tmp_path / "table.csv")
     assert list(table.iloc[:2, 0]) == ["LARIMAR", "ROME"] and "0.750" in table.iloc[0, 1]
     assert (tmp_path / "figure.png").stat().st_size > 5000
+
+
+def test_edits_that_were_not_timed_have_no_part_in_the_seconds(tmp_path, monkeypatch):
+    records = Given.records | {
+        "ROME": [record(None), record(9.0), record(30.0), record(31.0)],
+        "MEMIT": [record(None)] * 4,
+    }
+    for each in (one for own in records.values() for one in own):
+        each["peak_memory_mb"] = 1.0
+    monkeypatch.setattr(Given, "records", records)
+    context = Context(
+        find_hparams("LARIMAR/smollm2-135m"), out=tmp_path, limit=4, baseline_cases=4, baselines=Given()
+    )
+    _, rome, memit = find("compare").run(context, tmp_path, progress=False)["rows"]
+    assert rome["seconds"]["value"] == 30.5 and rome["rewrite_acc"]["count"] == 4
+    assert memit["seconds"] is None and memit["rewrite_acc"]["count"] == 4
+
+
+def test_of_several_devices_the_one_counts_that_has_the_cases(tmp_path, monkeypatch):
+    context = Context(find_hparams("LARIMAR/smollm2-135m"), out=tmp_path)
+    edits, ran = load_edits(limit=2), []
+    monkeypatch.setattr(conditions, "run", lambda job, say: ran.append(job.device) or True)
+    beside = EasyEditBaselines(devices=("7", "cpu"), timed=False)
+    assert beside.single_edits(context, "ROME", edits) == [] and ran == ["cpu"], "there is no GPU 7 here"
+    (there, here) = beside._jobs(context, "single", "ROME", [asdict(edit) for edit in edits])
+    assert not there.timed and there.out != here.out and len(beside.made_with(context, "ROME").split()) == 2
+    there.records.parent.mkdir(parents=True)
+    for case in there.cases:
+        write(there, case, 1.0)
+    assert len(beside.single_edits(context, "ROME", edits)) == 2 and ran == ["cpu", "7"]
+    with pytest.raises(LeftOut, match="no CUDA device 7 here"):
+        EasyEditBaselines(devices=("7",)).single_edits(context, "MEMIT", edits)

@@ -32,14 +32,14 @@ class EasyEditBaselines:
     Attributes:
         only: names of the methods to run; None runs all. Others have a row where all of it is there from
             earlier.
-        device: "cpu" or a CUDA index in place of each YAML file's; None leaves it. Without a GPU here, what
-            was run on one has its rows.
+        devices: "cpu" or a CUDA index in place of each YAML file's; none leaves it. Of several the first
+            counts on which a method's cases are finished, or else the first that is here.
         log: gets the line of a method that is left out.
         timed: see `Job`.
     """
 
     only: Sequence[str] | None = None
-    device: str | None = None
+    devices: Sequence[str] = ()
     log: Callable[[str], None] = print
     timed: bool = True
 
@@ -63,8 +63,8 @@ class EasyEditBaselines:
         return [name for name in every if name in chosen]  # in whichever sitting they are run
 
     def made_with(self, context: Context, method: str) -> str:
-        """The name of the folder of a job without a case."""
-        return Path(self._job(context, "single", method, []).out).name
+        """The names of the folders of jobs without a case."""
+        return " ".join(Path(job.out).name for job in self._jobs(context, "single", method, []))
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
         """Records of `larimar_editor.easyedit.baselines.single`."""
@@ -82,7 +82,8 @@ class EasyEditBaselines:
         (record,) = self._run(context, "lifetimes", method, [lifetime.to_dict()])
         return record
 
-    def _job(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> Job:
+    def _jobs(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[Job]:
+        """The same job on each of the devices."""
         file = hparams_file(_folder(context), method, context.hparams.stem)
         overrides, more = {}, {}
         if method == "LARIMAR":  # what the others do does not depend on the Larimar beside them
@@ -92,19 +93,29 @@ class EasyEditBaselines:
                 overrides["larimar_checkpoint"] = str(context.folder.resolve())
         module = f"larimar_editor.easyedit.baselines.{runner}"
         folder = context.out / "easyedit"
-        return Job.in_folder(folder, module, method, file, cases, self.device, overrides, more, self.timed)
+        return [
+            Job.in_folder(folder, module, method, file, cases, device, overrides, more, self.timed)
+            for device in self.devices or (None,)
+        ]
 
     def _run(self, context: Context, runner: str, method: str, cases: Sequence[Mapping]) -> list[dict]:
-        job = self._job(context, runner, method, cases)
-        if self.only is not None and method not in self.only and job.pending():
-            raise LeftOut("")
-        if job.pending() and self.device not in (None, "cpu") and not torch.cuda.is_available():
-            raise LeftOut(f"{method} is left out: its device is CUDA {self.device}, and there is no GPU here")
+        jobs = self._jobs(context, runner, method, cases)
+        job = next((each for each in jobs if not each.pending()), None)
+        if job is None:
+            if self.only is not None and method not in self.only:
+                raise LeftOut("")
+            job = next((each for each in jobs if _is_here(each.device)), None)
+        if job is None:
+            raise LeftOut(f"{method} is left out: there is no CUDA device {self.devices[0]} here")
         reasons: list[str] = []
         if not run(job, reasons.append):
             self.log(" ".join(reasons))
             raise LeftOut(" ".join(reasons))
         return job.results()
+
+
+def _is_here(device: str | None) -> bool:
+    return device is None or not device.isdigit() or int(device) < torch.cuda.device_count()
 
 
 def _folder(context: Context) -> Path:

@@ -21,7 +21,7 @@ class Planned:
         limit: cases at most; None takes all.
         baselines: cases at most for EasyEdit's methods; 0 runs none.
         minutes: of editing for each of them, where they edit for as long as the time goes.
-        methods_device: cpu, cuda or cuda:N, which EasyEdit's methods are run on; None: what Larimar is.
+        methods_device: of EasyEdit's methods, as ``--methods-device`` takes it; None: what Larimar is on.
         reading: what a reader should know of it.
     """
 
