@@ -140,10 +140,11 @@ def load_weights(model: LarimarForCausalLM, folder: Path) -> None:
         for name, value in own_weights(model).items()
         if name != "prior" and not name.startswith("scope.")
     }
-    if own.keys() != tensors.keys():
+    if differing := sorted(own.keys() ^ tensors.keys()):
+        more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
         raise ValueError(
             f"the checkpoint {path} is damaged or of another kind: its weights differ in "
-            f"{sorted(own.keys() ^ tensors.keys())}"
+            f"{', '.join(differing[:5])}{more}"
         )
     for name, value in own.items():
         if value.shape != tensors[name].shape:
