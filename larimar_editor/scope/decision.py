@@ -21,6 +21,7 @@ from larimar_editor.scope.look import CloserLook, as_written
 from larimar_editor.scope.names import OtherNames
 from larimar_editor.scope.nearest import Lookup
 from larimar_editor.scope.reader import Reader
+from larimar_editor.scope.same_words import asks_in_its_words
 from larimar_editor.utils.sentences import sentences
 
 TOO_FAR_BEHIND = 0.25  # what is so much less similar than the nearest in the first stage gets no second look
@@ -126,8 +127,8 @@ class SecondStage:
             found = self._candidates(
                 group, first[start : start + len(group)], rows[start : start + len(group)]
             )
-            same = [(s, k) for s, k, written in found if written.prompt == group[s]]
-            for s, k in same:  # to the letter: nothing needs a look
+            same = [(s, k) for s, k, written in found if self.is_its_own(written, group[s])]
+            for s, k in same:  # nothing needs a look
                 result[start + s, k] = 1.0
             open_to_doubt = [
                 ((start + s, k), written, read)
@@ -149,12 +150,20 @@ class SecondStage:
             self._look(result, torch.zeros(1), [((0, 0), written, read)])
         return result[0, 0]
 
+    def is_its_own(self, written: Written, query: str) -> bool:
+        """Whether a query is the written prompt, to the letter or turned round word for word."""
+        if written.prompt == query:
+            return True
+        return asks_in_its_words(written.prompt, self._as_called(written, query), written.target) is True
+
     def _read_as(self, written: Written, query: str) -> str | None:
-        """A query with known things called as the written prompt calls them; None where the letters tell the
-        two apart.
+        """A query with known things called as the written prompt calls them; None where letters or words tell
+        the two apart.
         """
         read = self._as_called(written, query)
-        return None if asks_something_else(written.prompt, query, written.target, read) else read
+        if asks_something_else(written.prompt, query, written.target, read):
+            return None
+        return None if asks_in_its_words(written.prompt, read, written.target) is False else read
 
     def _look(self, result: Tensor, against: Tensor, pairs: Sequence[_Pair]) -> None:
         if not pairs:
@@ -265,7 +274,7 @@ def _weigh(
     row, alone = int(decision.nearest[place]), decision.sentence[place] == last
     if row >= 0 and alone:
         written = second.written(row)
-        if written.prompt == last:
+        if second.is_its_own(written, last):
             return
         same = row == int(read.nearest[at])
         score = decision.score[place]

@@ -24,6 +24,19 @@ def decided(queries, written, look, candidates=4, threshold=0.5):
     return decide(Letters, queries, lookup, threshold, stage)
 
 
+def test_a_statement_turned_round_needs_no_look_and_what_asks_for_another_kind_of_answer_gets_none():
+    look, written = Told(Ships=0.1, Cranes=0.9), ["Ships were built in", "Cranes were built in"]
+    lookup = exact(Letters.similarity, Letters.embed(written))
+    stage = SecondStage(look, lambda row: Written(written[row], target="Oslo"), 4, -1.0)
+    asked = ["Where were ships built?", "When were cranes built?", "Where did they build cranes?"]
+    decision = decide(Letters, asked, lookup, 0.5, stage)
+    assert decision.score.tolist() == pytest.approx([1.0, 0.1, 0.9])
+    assert decision.in_scope.tolist() == [True, False, True] and int(decision.nearest[0]) == 0
+    seen = [pair for pairs in look.asked for pair in pairs]
+    assert not any(query == asked[0] for _, query in seen)
+    assert ("Cranes were built in", asked[1]) not in seen
+
+
 def test_a_mean_of_two_stages_is_that_of_their_changes():
     generator = torch.Generator().manual_seed(5)
     made = lambda: {

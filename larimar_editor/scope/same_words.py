@@ -1,0 +1,357 @@
+"""Whether a question is the written statement turned round, word for word: "The backup is copied to" and
+"Where is the backup copied to?", "On Sundays Ada rose at" and "When did Ada rise on Sundays?", "The ring was
+forged by" and "Who forged the ring?"
+
+An encoder of meanings is sure of such a question where the relation is a usual one, and unsure where it is
+not. What question word stands in the place of the answer is told from the answer: "Where was the firm
+founded?" does not ask for 1932.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from larimar_editor.utils.text import plain_letters
+
+_WORD = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*")
+_ARTICLES = frozenset("a an the".split())
+_TENSES = {
+    **dict.fromkeys("is are am does do".split(), "present"),
+    **dict.fromkeys("was were did".split(), "past"),
+    **dict.fromkeys("has have".split(), "has"),
+    "had": "had",
+    **dict.fromkeys("be been being".split(), ""),
+    **{word: word for word in "will would can could shall should may might must".split()},
+}
+_SUPPORT = frozenset("do does did".split())
+_COPULAS = frozenset("is are am was were".split())
+_QUESTION_WORDS = {
+    "who": "who",
+    "whom": "who",
+    "what": "what",
+    "which": "what",
+    "where": "where",
+    "when": "when",
+    "why": "why",
+    "how": "how",
+}
+_CONTRACTED = re.compile(r"\b(who|what|where|when|why|how)['’]s\b")
+_OPENERS = re.compile(
+    r"(?:(?:please|hey|hi|hello|so|ok|okay|and|well|now|"
+    r"(?:can|could|would|will) you (?:please )?(?:tell|remind|show)(?: me| us)?|"
+    r"(?:can|could|would|will) you (?:please )?(?:say|let me know)|"
+    r"(?:do|does) (?:you|anyone|anybody|somebody) (?:know|remember|recall|happen to know)|"
+    r"(?:tell|remind|show)(?: me| us)|say|let me know|"
+    r"i(?: want| need|['’]d like| would like) to know|i wonder|i forgot)\b[\s,:]*)+"
+)
+_PREPOSITIONS = frozenset(
+    "about above across after against along around as at because before behind below beneath beside between "
+    "beyond by down during for from in inside into near of off on onto opposite out outside over past since "
+    "through to toward towards under until up upon via with within without".split()
+)
+_OF_PLACE = _PREPOSITIONS - set(
+    "about as because by during for from into of since to until with within without".split()
+)
+_OF_TIME = frozenset("after around at before by during for from in on since until within".split())
+_MOVED = _PREPOSITIONS | set("each every last next this".split())  # what an adverbial begins with
+_MONTHS = "january february march april may june july august september october november december"
+_DAY = rf"\b(?:{_MONTHS.replace(' ', '|')}|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
+_MEASURES = {  # what is asked for with "how", and with "what" or "which", and what such an answer has
+    "long": r"\d|second|minute|hour|day|week|month|year|decade|centur|lifetime",
+    "far": r"\d|mile|kilomet|metre|meter|yard|f(?:oo|ee)t|step|lap",
+    "often": r"\b(?:every|each|once|twice|thrice|times|\w+ly|never|always)\b",
+    "much": r"\d|half|nothing|hundred|thousand|million|billion",
+}
+_TIMES = {
+    "year": r"\b(?:1\d{3}|20\d\d)\b|\b\d+ (?:bc|ad)\b",
+    "month": _DAY,
+    "day": _DAY,
+    "date": _DAY,
+    "time": r"\d[:.]\d\d|\d\s?[ap]\.?m\b|o['’]clock|noon|midnight|midday",
+}
+_TIME = re.compile(
+    r"\b(?:1\d{3}|20\d\d|\d{1,2}[:.]\d\d|\d{1,2}\s?[ap]\.?m\b|\d+ (?:bc|ad)|o['’]clock|noon|midnight|midday|"
+    r"today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:march|may) \d+|\d+(?:st|nd|rd|th)? (?:march|may)|"
+    r"january|february|april|june|july|august|september|october|november|december|"
+    r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|decades?|century|centuries))\b"
+)
+# Where they end an answer they are a time: "in the early morning", not "on the night ferry".
+_PART_OF_TIME = re.compile(
+    r"\b(?:spring|summer|autumn|winter|morning|afternoon|evening|night|dawn|dusk|sunrise|sunset|easter|"
+    r"christmas|march|may|end|beginning|start|before|after|during|while|when)\b"
+)
+_NUMBER = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fifteen|twenty|thirty|"
+    r"forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion|half|dozen|never|always)\b"
+)
+_IRREGULAR = {
+    base: frozenset(past.split("/"))
+    for base, past in (
+        pair.split(":")
+        for pair in (
+            "arise:arose awake:awoke bear:bore beat:beat become:became begin:began bend:bent bet:bet "
+            "bind:bound bite:bit bleed:bled blow:blew break:broke breed:bred bring:brought build:built "
+            "burn:burnt/burned burst:burst buy:bought cast:cast catch:caught choose:chose cling:clung "
+            "come:came cost:cost creep:crept cut:cut deal:dealt dig:dug draw:drew dream:dreamt/dreamed "
+            "drink:drank drive:drove eat:ate fall:fell feed:fed feel:felt fight:fought find:found flee:fled "
+            "fly:flew forbid:forbade forget:forgot forgive:forgave freeze:froze get:got give:gave go:went "
+            "grind:ground grow:grew hang:hung/hanged hear:heard hide:hid hit:hit hold:held hurt:hurt "
+            "keep:kept kneel:knelt know:knew lay:laid lead:led lean:leant/leaned learn:learnt/learned "
+            "leave:left lend:lent let:let lie:lay/lied light:lit lose:lost make:made mean:meant meet:met "
+            "overtake:overtook pay:paid put:put quit:quit read:read ride:rode ring:rang rise:rose run:ran "
+            "say:said see:saw seek:sought sell:sold send:sent set:set shake:shook shed:shed shine:shone "
+            "shoot:shot shrink:shrank shut:shut sing:sang sink:sank sit:sat sleep:slept slide:slid "
+            "speak:spoke speed:sped spend:spent spill:spilt/spilled spin:spun split:split spread:spread "
+            "spring:sprang stand:stood steal:stole stick:stuck sting:stung strike:struck strive:strove "
+            "swear:swore sweep:swept swell:swelled swim:swam swing:swung take:took teach:taught tear:tore "
+            "tell:told think:thought throw:threw undergo:underwent understand:understood wake:woke wear:wore "
+            "weave:wove weep:wept win:won wind:wound withdraw:withdrew write:wrote"
+        ).split()
+    )
+}
+_PARTICIPLES = {  # of those that are not the past's form
+    **{base: base for base in ("become", "come", "overcome", "run")},
+    **dict(
+        pair.split(":")
+        for pair in (
+            "awoke:awoken ate:eaten beat:beaten bit:bitten blew:blown broke:broken chose:chosen drew:drawn "
+            "drove:driven fell:fallen flew:flown forbade:forbidden forgot:forgotten forgave:forgiven "
+            "froze:frozen gave:given got:gotten grew:grown hid:hidden knew:known overtook:overtaken ran:run "
+            "rang:rung rode:ridden saw:seen sang:sung sank:sunk shook:shaken shrank:shrunk spoke:spoken "
+            "stole:stolen swam:swum swore:sworn took:taken threw:thrown tore:torn woke:woken wore:worn "
+            "wove:woven withdrew:withdrawn wrote:written"
+        ).split()
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A statement that breaks off, or a question, taken apart.
+
+    Attributes:
+        word: the question word; empty for a statement.
+        kind: what stands with it, as in "which town".
+        content: the other words in their order, without articles and auxiliaries.
+        last: the preposition that the answer stands behind; empty where there is none.
+        tenses: of the auxiliaries.
+        support: the form of "do" that a question has; empty where it has none.
+        is_copula: whether a statement ends in "is".
+    """
+
+    word: str
+    kind: tuple[str, ...]
+    content: tuple[str, ...]
+    last: str
+    tenses: frozenset[str]
+    support: str
+    is_copula: bool = False
+
+
+def asks_in_its_words(prompt: str, query: str, target: str | None) -> bool | None:
+    """Whether a query is a written prompt turned round, word for word.
+
+    Args:
+        prompt: what was written, a statement that the answer completes or a question.
+        query: one sentence.
+        target: the fact's answer, by which a question word is judged; None where it is not known.
+
+    Returns:
+        True where it is; False where its words are the prompt's and its question word asks for another kind
+        of answer, as "where" for a year; None where it has other words, or nothing is plain.
+    """
+    verdicts = {
+        _verdict(ours, theirs, target) for ours in _readings(prompt) for theirs in _readings(query)
+    } - {None}
+    return None if not verdicts else True in verdicts
+
+
+def _verdict(ours: _Asked, theirs: _Asked, target: str | None) -> bool | None:
+    if ours.word and theirs.word:
+        return True if ours == theirs else None
+    if not ours.word and not theirs.word:
+        return True if ours.last == theirs.last and _same(ours, theirs) else None
+    statement, question = (theirs, ours) if ours.word else (ours, theirs)
+    if _names_it_behind(statement, question) or _by_whom(statement, question) or _whom(statement, question):
+        return True
+    return _fits(statement, question, target) if _same(statement, question) else None
+
+
+def _names_it_behind(statement: _Asked, question: _Asked) -> bool:
+    """As "listens on port" does what "which port does it listen on?" asks for."""
+    if question.word != "what" or not question.kind or statement.last:
+        return False
+    behind = tuple(filter(None, (*question.content, question.last))) + question.kind
+    return _are(statement.content, behind, question.support) and _in_one_tense(statement, question)
+
+
+def _by_whom(statement: _Asked, question: _Asked) -> bool:
+    """As "it was forged by" and "who forged it?"."""
+    asked = question.word in ("who", "what") and not (question.kind or question.tenses or question.last)
+    if not asked or statement.last != "by" or statement.tenses != {"past"}:
+        return False
+    verb, *rest = question.content
+    return _has_with(statement.content, _PARTICIPLES.get(verb, verb), rest)
+
+
+def _whom(statement: _Asked, question: _Asked) -> bool:
+    """As "she betrayed" and "who was betrayed by her?"."""
+    asked = question.word in ("who", "what") and not (question.kind or question.last)
+    if not asked or question.tenses != {"past"} or statement.last or statement.tenses:
+        return False
+    verb, *rest = question.content
+    return rest[:1] == ["by"] and any(
+        _has_with(order, past, rest[1:])
+        for order in (statement.content, *_with_adverbial_behind(statement.content))
+        for past in (verb, *(past for past, participle in _PARTICIPLES.items() if participle == verb))
+    )
+
+
+def _has_with(words: Sequence[str], verb: str, rest: Sequence[str]) -> bool:
+    """Whether the words are the others with the verb among them, behind one at least."""
+    return any(
+        [*words[:place], *words[place + 1 :]] == list(rest)
+        for place, word in enumerate(words)
+        if place and word == verb
+    )
+
+
+def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | None:
+    """Whether the question word, or what stands with it, asks for such an answer."""
+    word, kind = question.word, " ".join(question.kind)
+    last, its = statement.last, question.last
+    time = target is not None and _is_time(target)
+    if word in ("who", "what") and not kind:
+        if time and (word == "who" or last in _OF_TIME):
+            return False if word == "who" else None
+        return True if last == its else None
+    if not target or its not in ("", last):
+        return None
+    answer = target.lower()
+    if kind:
+        wanted = {"how": _MEASURES, "what": _TIMES}.get(word, {}).get(kind)
+        fits = wanted is not None and not statement.is_copula and re.search(wanted, answer)
+        return True if fits else None
+    if word == "when" and last in ("", *_OF_TIME):
+        vague = _NUMBER.search(answer) or _PART_OF_TIME.search(answer)
+        return True if time else None if vague else False
+    if word == "where" and (last in ("", *_OF_PLACE) or last == its):
+        if time:
+            return False
+        placed = bool(last) or statement.is_copula or answer.split()[0] in _OF_PLACE
+        return True if placed and not answer[0].isdigit() else None
+    if word == "how" and not last and not time and not statement.is_copula:
+        return True if answer.split()[0] in ("by", "from", "through", "to", "using", "via", "with") else None
+    if word == "why":
+        return True if last in ("because", "for") or answer.startswith(("because", "due ")) else None
+    return None
+
+
+def _same(one: _Asked, other: _Asked) -> bool:
+    """Whether the words are the same, up to an adverbial that stands before or behind."""
+    support = one.support or other.support
+    orders = [one.content, *_with_adverbial_behind(one.content)]
+    others = [other.content, *_with_adverbial_behind(other.content)]
+    return _in_one_tense(one, other) and any(
+        _are(mine, its, support) or (one.support and _are(its, mine, support))
+        for mine in orders
+        for its in others
+    )
+
+
+def _with_adverbial_behind(words: tuple[str, ...]) -> list[tuple[str, ...]]:
+    if not words or words[0] not in _MOVED:
+        return []
+    return [words[end:] + words[:end] for end in range(2, len(words))]
+
+
+def _in_one_tense(one: _Asked, other: _Asked) -> bool:
+    if not one.tenses or not other.tenses:  # a verb by itself; its form is compared
+        return bool(one.support or other.support) or one.tenses == other.tenses
+    return one.tenses == other.tenses
+
+
+def _are(said: Sequence[str], asked: Sequence[str], support: str) -> bool:
+    """Whether two runs of words are one, but for the verb that "do" takes the form of."""
+    if len(said) != len(asked) or not said:
+        return False
+    differing = [pair for pair in zip(said, asked) if pair[0] != pair[1]]
+    if not differing:
+        return True
+    return bool(support) and len(differing) == 1 and _is_form(*differing[0], support)
+
+
+def _is_form(form: str, base: str, support: str) -> bool:
+    short = base[:-1] if base.endswith(("y", "e")) else base
+    if support == "did":
+        if base in _IRREGULAR:
+            return form in _IRREGULAR[base]
+        return form in (f"{base}ed", f"{base}d", f"{short}ied", f"{base}{base[-1]}ed")
+    return support == "does" and form in (f"{base}s", f"{base}es", f"{short}ies")
+
+
+def _is_time(target: str) -> bool:
+    lower = target.lower().rstrip(" .")
+    part = list(_PART_OF_TIME.finditer(lower))[-1:]
+    return _TIME.search(lower) is not None or any(each.end() == len(lower) for each in part)
+
+
+@lru_cache(maxsize=4096)
+def _readings(text: str) -> tuple[_Asked, ...]:
+    """In which ways a text may be taken apart; none where it has no word."""
+    lower = _CONTRACTED.sub(r"\1 is", plain_letters(text).lower().strip())
+    opened = _OPENERS.match(lower)
+    asked = _words(lower[opened.end() :]) if opened else []
+    words = asked if asked and _starts_a_question(asked) else _words(lower)
+    if not words:
+        return ()
+    if not _starts_a_question(words):
+        content, last = _parted(words)
+        tenses, support = _tenses(words)
+        return (_Asked("", (), content, last, tenses, support, words[-1] in _COPULAS),)
+    before = words.pop(0) if words[0] in _PREPOSITIONS else ""
+    word = _QUESTION_WORDS[words.pop(0)]
+    first = next((place for place, each in enumerate(words) if each in _TENSES), None)
+    if first is None:
+        return (_question(word, (), words, before),)  # "Who forged it?"; or, after "tell me", "where it went"
+    # "Which town was it founded in?"; and, as after "tell me", "where it was founded".
+    return tuple(
+        _question(word, tuple(words[:end]), words[end:], before) for end in dict.fromkeys((first, 0))
+    )
+
+
+def _question(word: str, kind: tuple[str, ...], rest: list[str], before: str) -> _Asked:
+    content, last = _parted(rest)
+    tenses, support = _tenses(rest)
+    if before and last:
+        content, last = (*content, last), ""
+    return _Asked(word, kind, content, before or last, tenses, support)
+
+
+def _starts_a_question(words: Sequence[str]) -> bool:
+    start = words[1:] if words[0] in _PREPOSITIONS else words
+    return bool(start) and start[0] in _QUESTION_WORDS
+
+
+def _parted(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """The words that count, and the preposition at the end."""
+    content = tuple(each for each in words if each not in _ARTICLES and each not in _TENSES)
+    if len(content) > 1 and content[-1] in _PREPOSITIONS:
+        return content[:-1], content[-1]
+    return content, ""
+
+
+def _tenses(words: Sequence[str]) -> tuple[frozenset[str], str]:
+    support = next((each for each in words if each in _SUPPORT), "")
+    if support:
+        tense = {"present": "has", "past": "had"} if "have" in words else {}
+        return frozenset({tense.get(_TENSES[support], _TENSES[support])}), support
+    return frozenset(filter(None, (_TENSES.get(each) for each in words))), ""
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text)
