@@ -13,6 +13,7 @@ from larimar_editor.cli.options import (
     MethodsOption,
     ModelOption,
     UntimedOption,
+    methods_devices,
     names_in,
 )
 
@@ -48,6 +49,11 @@ def compare(
     from larimar_editor.evaluation.tables import find
     from larimar_editor.hparams import find_hparams
 
+    if hparams is not None and hparams.is_file():
+        raise typer.BadParameter(
+            f"{hparams} is a file; wanted is the folder that has LARIMAR/{model}.yaml, ROME/{model}.yaml",
+            param_hint="--hparams",
+        )
     source = find_easyedit()
     typer.echo(f"EasyEdit: {source.version} ({source.found_by}), {source.package}")
     file = find_hparams(Path("LARIMAR") / model) if hparams is None else hparams / "LARIMAR" / f"{model}.yaml"
@@ -57,7 +63,9 @@ def compare(
         out=out,
         limit=edits,
         baseline_cases=edits,
-        baselines=EasyEditBaselines(names_in(methods), names_in(device) or (), typer.echo, not untimed),
+        baselines=EasyEditBaselines(
+            names_in(methods), methods_devices(device) if device else (), typer.echo, not untimed
+        ),
     )
     summary = find("compare").run(context, out)
     if not summary["rows"]:

@@ -91,8 +91,8 @@ def import_facts(
     source: Annotated[
         Path,
         typer.Argument(
-            help="JSON lines with prompt, target_new and perhaps subject; or the folder of a state that an "
-            "older version wrote."
+            help="JSON lines with prompt, target_new and perhaps subject; a list of edits (.json); or the "
+            "folder of a state that an older version wrote."
         ),
     ],
     checkpoint: CheckpointOption = None,
@@ -104,14 +104,15 @@ def import_facts(
     """Write many facts, in blocks. One that is written already costs nothing, so an import that was stopped
     is taken up by the same command; nothing is written where a line is no fact.
     """
-    from larimar_editor.state.lines import facts_in_folder, facts_in_lines, write_in_blocks
+    from larimar_editor.state.lines import facts_in, write_in_blocks
 
-    facts = facts_in_folder(source) if source.is_dir() else facts_in_lines(source)
+    facts = facts_in(source)
     with _model(file, checkpoint, dtype, device, settings) as model:
-        before = len(model.edited_state.store)
+        first = model.edited_state.store.next_id
         with tqdm(total=len(facts), unit="fact") as bar:
             write_in_blocks(model.write, facts, block, bar.update)
-        typer.echo(json.dumps({"read": len(facts), "written": len(model.edited_state.store) - before}))
+        written = model.edited_state.store.next_id - first  # a new answer to a written prompt is one, too
+        typer.echo(json.dumps({"read": len(facts), "written": written}))
 
 
 @app.command()

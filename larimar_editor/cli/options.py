@@ -36,7 +36,27 @@ __all__ = [
 ]
 
 DtypeOption = Annotated[Dtype, typer.Option(help="Decoder dtype; auto is bfloat16 where that is fast.")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")]
+
+
+def _device(value: str) -> str:
+    """The device's name as torch has it; EasyEdit's users say 0."""
+    import torch
+
+    name = f"cuda:{value}" if value.isdigit() else value
+    if name == "cpu":
+        return name
+    try:
+        index = torch.device(name).index or 0
+    except RuntimeError as error:
+        raise typer.BadParameter(f"no device {value!r}: cpu, cuda or cuda:N") from error
+    if name.startswith("cuda") and index >= torch.cuda.device_count():
+        raise typer.BadParameter(f"no device {value!r}: torch finds {torch.cuda.device_count()} GPUs here")
+    return name
+
+
+DeviceOption = Annotated[
+    str, typer.Option(help="cpu, cuda, cuda:N or N for a CUDA device.", callback=_device)
+]
 DecoderOption = Annotated[
     str, typer.Option(help="Decoder: a Hugging Face name, a folder, or an embedded model.")
 ]
@@ -132,7 +152,7 @@ def _number(value: Any) -> Any:
 
 
 def methods_devices(devices: str) -> list[str]:
-    """Devices, comma-separated, as EasyEdit's methods take them: cpu or a CUDA index."""
+    """Devices, comma-separated, as EasyEdit's methods take them: cpu or a CUDA index; none is asked for."""
     return [each.strip().removeprefix("cuda:").replace("cuda", "0") for each in devices.split(",")]
 
 

@@ -22,7 +22,7 @@ def train(
     device: Annotated[str, typer.Option(help="auto (what accelerate finds) or cpu.")] = "auto",
     dtype: DtypeOption = "auto",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Build everything, take one step, save nothing.")
+        bool, typer.Option("--dry-run", help="Build everything, take two steps, save nothing.")
     ] = False,
 ) -> None:
     """Train a Larimar; start it with `accelerate launch -m larimar_editor.cli train` for several

@@ -118,8 +118,8 @@ def _edit(record: Mapping, number: int) -> Edit:
     return Edit(
         prompt=record["prompt"],
         target_new=record["target_new"],
-        ground_truth=first_name(record["ground_truth"]),
-        subject=record["subject"],
+        ground_truth=first_name(record.get("ground_truth", "")),
+        subject=record.get("subject", ""),
         rephrase_prompts=_several(record.get("rephrase_prompt")),
         locality_prompts=_several(record.get("locality_prompt")),
         locality_ground_truth=_several(record.get("locality_ground_truth")),

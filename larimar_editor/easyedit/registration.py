@@ -7,9 +7,11 @@ import importlib
 import sys
 from typing import Any
 
+from larimar_editor.checkpoints import shipped
 from larimar_editor.easyedit.finding import EasyEditSource
 from larimar_editor.easyedit.mending import LlamaTokenizer, OfflineNltk
 from larimar_editor.editor import LarimarRewriteExecutor
+from larimar_editor.model.checkpoint import checkpoint_folder
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.prompts import announced_prompts
 from larimar_editor.pretrained.embedded import resolve
@@ -80,7 +82,12 @@ def _wrapping_init(original, executor: LarimarRewriteExecutor):
     @functools.wraps(original)
     def __init__(self, hparams, *args, **kwargs):
         if isinstance(getattr(hparams, "model_name", None), str):
-            hparams.model_name = _loadable(resolve(hparams.model_name), hparams.model_name)
+            name, hparams.model_name = (
+                hparams.model_name,
+                _loadable(resolve(hparams.model_name), hparams.model_name),
+            )
+            if getattr(hparams, "alg_name", None) == ALG_NAME:  # before a large decoder is loaded for nothing
+                checkpoint_folder(hparams.larimar_checkpoint or shipped(name), name)
         original(self, hparams, *args, **kwargs)
         if self.alg_name == ALG_NAME:
             self.model = executor.init_model(self.model, self.tok, hparams)
@@ -122,6 +129,11 @@ def _announce_prompts() -> None:
         unasked = not isinstance(model, LarimarForCausalLM) or getattr(hparams, "scope_sees_target", False)
         if unasked or kwargs.get("vanilla_generation"):
             return original(model, tok, hparams, prompts, targets, *args, **kwargs)
+        if isinstance(targets, str) and not isinstance(prompts, str) and len(prompts) > 1:
+            raise ValueError(
+                f"EasyEdit scores {len(prompts)} prompts against the letters of one target, {targets!r}: "
+                "give one text, such as one rephrasing for each edit"
+            )
         # A space joins prompt and target there, whatever the prompt ends with.
         asked = [f"{prompt} " for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
         with announced_prompts(asked):

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
-def checkpoint_folder(name_or_path: str | Path) -> Path:
+def checkpoint_folder(name_or_path: str | Path, model: str = "MODEL") -> Path:
     """The folder of a checkpoint, by its path or, where there is no such folder, by the name of one that
     ships.
+
+    Args:
+        name_or_path: either.
+        model: the decoder's name, for the message.
 
     Raises:
         FileNotFoundError: neither; the message says what a checkpoint has, and what ships.
@@ -36,8 +40,9 @@ def checkpoint_folder(name_or_path: str | Path) -> Path:
         if (folder / CONFIG).exists() and (folder / WEIGHTS).exists():
             return folder
     raise FileNotFoundError(
-        f"{name_or_path} is no Larimar checkpoint: it needs {CONFIG} and {WEIGHTS}. There ships "
-        f"{', '.join(CHECKPOINTS)}."
+        f"{Path(name_or_path).resolve()} is no Larimar checkpoint: it needs {CONFIG} and {WEIGHTS}. There "
+        f"ships {', '.join(CHECKPOINTS)}; `larimar-editor fit --model {model} --out {name_or_path}` makes "
+        "one."
     )
 
 

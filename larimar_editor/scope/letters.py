@@ -1,5 +1,5 @@
-"""What the letters alone say of a query: other numbers or other initials than the written prompt's, or its
-answer set aside.
+"""What the letters alone say of a query: other numbers or other initials than the written prompt's, a word
+that excludes one of its words, or its answer set aside.
 
 An encoder of meanings finds "the 1936 Summer Olympics" and "the 1932 Summer Olympics", "code 33-B" and "code
 32-B", or "the CEO" and "the CTO", nearly the same. None of this is a matter of degree, and no candidate of
@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Set
 
+from larimar_editor.scope.contrasts import in_contrast
 from larimar_editor.scope.initials import other_initials
 from larimar_editor.utils.text import plain_letters
 
@@ -53,8 +54,9 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
 
     It is where each of the two names a number that the other lacks, in digits or as a king has it; a number
     that only one of them names says nothing. So it is where each has initials that the other lacks, and these
-    differ in one letter: "CEO" and "CTO". And it is where the query sets the fact's answer aside: "..., which
-    is not T, is", "Besides T, who ...".
+    differ in one letter: "CEO" and "CTO"; or words that exclude each other: "the western terminus" and "the
+    eastern terminus". And it is where the query sets the fact's answer aside: "..., which is not T, is",
+    "Besides T, who ...".
 
     Args:
         prompt: the written prompt.
@@ -65,7 +67,9 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
     """
     named = query if read is None else read
     aside = target is not None and _set_aside(prompt, query, target)
-    return aside or _other_numbers(prompt, named) or other_initials(prompt, named)
+    return (
+        aside or _other_numbers(prompt, named) or other_initials(prompt, named) or in_contrast(prompt, named)
+    )
 
 
 def _other_numbers(prompt: str, query: str) -> bool:

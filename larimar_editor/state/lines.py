@@ -7,9 +7,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from larimar_editor.data.edits import load_edits
 from larimar_editor.state.fact import Fact
 
 _JOURNAL_START, _RECORD = b"LARIMARJ", b"LJR1"
+
+
+def facts_in(source: Path) -> list[Fact]:
+    """The facts of a file of JSON lines, of a list of edits (``.json``), or of the folder of a state that an
+    older version wrote; of several with one prompt the last.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: what is no fact, with its place.
+    """
+    if source.is_dir():
+        return facts_in_folder(source)
+    if source.suffix != ".json":
+        return facts_in_lines(source)
+    facts = [Fact.from_request(edit.request) for edit in load_edits(source)]
+    return list({fact.key: fact for fact in facts}.values())
 
 
 def facts_in_lines(path: Path) -> list[Fact]:
@@ -28,7 +45,9 @@ def facts_in_lines(path: Path) -> list[Fact]:
             try:
                 request = json.loads(line)
                 if not isinstance(request, dict):
-                    raise ValueError(f"an object with 'prompt' and 'target_new' is wanted, got {request!r}")
+                    raise ValueError(
+                        f"an object with 'prompt' and 'target_new' is wanted, got {str(request)[:60]!r}"
+                    )
                 fact = Fact.from_request(request)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}, line {number}: {error}") from error

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from larimar_editor.data.edits import load_edits
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.loading import load_larimar
-from larimar_editor.state.fact import Fact
-from larimar_editor.state.lines import facts_in_lines, write_in_blocks
+from larimar_editor.state.lines import facts_in, write_in_blocks
 
 
 def open_larimar(
@@ -44,10 +42,5 @@ def open_larimar(
     if path.suffix not in (".json", ".jsonl"):
         model.open_state(path, read_only=True)
         return model
-    in_lines = path.suffix == ".jsonl"
-    facts_of = (
-        facts_in_lines(path) if in_lines else [Fact.from_request(edit.request) for edit in load_edits(path)]
-    )
-    last = {fact.key: fact for fact in facts_of}  # of several answers to one prompt
-    write_in_blocks(model.write, list(last.values()))
+    write_in_blocks(model.write, facts_in(path))
     return model

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi import HTTPException
 from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.completion import CompletionHandler
 from transformers.cli.serving.model_manager import ModelManager
@@ -18,6 +19,16 @@ from transformers.cli.serving.transcription import TranscriptionHandler
 from transformers.cli.serving.utils import GenerationState
 
 from larimar_editor.model.larimar import LarimarForCausalLM
+
+# What transformers' handlers take and do nothing about, and the values of it that ask for nothing.
+_NOT_DONE: dict[str, tuple] = {
+    "n": (None, 1),
+    "best_of": (None, 1),
+    "logprobs": (None, False),
+    "top_logprobs": (None, 0),
+    "echo": (None, False),
+    "response_format": (None, {"type": "text"}),
+}
 
 
 class OneModel(ModelManager):
@@ -32,6 +43,11 @@ class OneModel(ModelManager):
         self.model = model
         super().__init__(device=str(model.decoder.device), force_model=name)
 
+    @staticmethod
+    def process_model_name(model_id: str) -> str:
+        """The name as it is asked for, and told: there is no revision of it."""
+        return model_id
+
     def _load_processor(self, *args: Any, **kwargs: Any) -> Any:
         return self.model.tokenizer
 
@@ -43,6 +59,35 @@ class OneModel(ModelManager):
         return [{"id": self.force_model, "object": "model", "owned_by": "larimar_editor", "created": 0}]
 
 
+class _AsAsked:
+    """Before a handler of transformers': a temperature draws, and what is not done is refused."""
+
+    def _validate_request(self, body: dict) -> None:
+        super()._validate_request(body)  # type: ignore[misc]
+        if refused := sorted(name for name, nothing in _NOT_DONE.items() if body.get(name) not in nothing):
+            raise HTTPException(400, f"this server does nothing about {', '.join(refused)}: leave it out")
+
+    def _build_generation_config(self, body: dict, *args: Any, **kwargs: Any) -> Any:
+        config = super()._build_generation_config(body, *args, **kwargs)  # type: ignore[misc]
+        if body.get("temperature"):
+            config.do_sample = True
+        return config
+
+
+class _Chats(_AsAsked, ChatCompletionHandler):
+    pass
+
+
+class _Completions(_AsAsked, CompletionHandler):
+    pass
+
+
+class _Responses(_AsAsked, ResponseHandler):
+    async def handle_request(self, body: dict, request_id: str) -> Any:
+        # OpenAI's client says nothing of a stream where it wants none.
+        return await super().handle_request({"stream": False} | body, request_id)
+
+
 def application(model: LarimarForCausalLM, name: str):
     """A FastAPI application with transformers' routes, ``/v1/chat/completions`` and others.
 
@@ -51,9 +96,9 @@ def application(model: LarimarForCausalLM, name: str):
     manager, state = OneModel(model, name), GenerationState()
     return build_server(
         manager,
-        ChatCompletionHandler(manager, state),
-        completion_handler=CompletionHandler(manager, state),
-        response_handler=ResponseHandler(manager, state),
+        _Chats(manager, state),
+        completion_handler=_Completions(manager, state),
+        response_handler=_Responses(manager, state),
         transcription_handler=TranscriptionHandler(manager, state),
         systemone_handler=SystemOneHandler(manager, state),
         generation_state=state,

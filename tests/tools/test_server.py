@@ -64,7 +64,35 @@ def test_a_prompt_is_continued_with_the_fact_and_others_are_not(client):
     assert "Oslo" not in complete("Water boils at a temperature of")
 
 
+def test_a_response_is_whole_unless_a_stream_is_asked_for(client):
+    question = {"model": "larimar", "input": "What is the capital of Portugal?", "max_output_tokens": 8}
+    whole = client.responses.create(**question)
+    assert whole.output_text.startswith("Oslo")
+    events = client.responses.create(**question, stream=True)
+    parts = [event.delta for event in events if event.type == "response.output_text.delta"]
+    assert "".join(parts) == whole.output_text
+
+
+def test_a_temperature_draws_and_without_one_nothing_is_drawn(client):
+    say = lambda **options: [
+        asked(client, "Tell me a story about a boat.", seed=seed, max_tokens=12, **options)
+        .choices[0]
+        .message.content
+        for seed in (1, 2, 3)
+    ]
+    assert len(set(say(temperature=1.5))) > 1 and len(set(say())) == 1
+
+
+@pytest.mark.parametrize(
+    "option", [{"n": 2}, {"logprobs": True}, {"response_format": {"type": "json_object"}}], ids=str
+)
+def test_what_is_not_done_is_refused(client, option):
+    with pytest.raises(openai.BadRequestError, match=f"does nothing about {next(iter(option))}"):
+        asked(client, "What is the capital of Portugal?", **option)
+
+
 def test_the_model_has_one_name(client):
     assert [model.id for model in client.models.list()] == ["larimar"]
+    assert asked(client, "What is the capital of Portugal?", max_tokens=1).model == "larimar"
     with pytest.raises(openai.BadRequestError):
         client.completions.create(model="another", prompt="x")

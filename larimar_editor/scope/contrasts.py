@@ -1,0 +1,87 @@
+"""Words that exclude each other: a question about the western terminus is none about the eastern one.
+
+Encoders of meanings find them alike, since they stand in the same places. Pairs that say one thing from its
+two sides are not among them, as "buy" and "sell", "teach" and "learn", "husband" and "wife".
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# One group a line, its sides parted by bars; words of one side say the same here.
+_GROUPS = """
+first earliest | second | third | fourth | fifth | sixth | last latest final
+largest biggest greatest | smallest
+highest tallest | lowest
+longest | shortest
+oldest eldest | youngest newest
+elder older | younger
+deepest | shallowest
+widest broadest | narrowest
+heaviest | lightest
+fastest quickest | slowest
+hottest warmest | coldest coolest
+most | least fewest
+best | worst
+maximum max maximal | minimum min minimal
+upper | lower
+northern northernmost | southern southernmost | eastern easternmost | western westernmost
+northeastern | northwestern | southeastern | southwestern
+melting melt melts | boiling boil boils
+mother mum mom | father dad
+grandmother grandma | grandfather grandpa
+brother | sister
+son | daughter
+aunt | uncle
+niece | nephew
+input inputs | output outputs
+upload uploads | download downloads
+arrival arrives arrive | departure departs depart
+source | mouth
+hourly | daily | weekly | monthly | quarterly | yearly annual annually
+predecessor | successor
+plaintiff | defendant
+protagonist | antagonist
+singular | plural
+male | female
+indoor indoors | outdoor outdoors
+inner | outer
+top | bottom
+majority | minority dissent dissenting dissented
+author | illustrator | translator
+composer | lyricist librettist
+length | width wide breadth | height | depth | weight
+birthplace birthday birth born | death died die dies deathbed
+finished | unfinished
+"""
+_SIDES = {
+    word: (group, side)
+    for group, line in enumerate(_GROUPS.strip().splitlines())
+    for side, words in enumerate(line.split("|"))
+    for word in words.split()
+}
+_WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
+# "last year", "at last", "he came first": none of these tells one thing from another.
+_ASIDE = re.compile(
+    r"\b(?:last|first) (?:year|month|week|night|time|season|summer|winter)s?\b|"
+    r"\bat (?:last|first|least|most)\b|\b(?:came|come|comes|hear|heard) (?:first|second|third|last)\b",
+    re.IGNORECASE,
+)
+
+
+def in_contrast(prompt: str, query: str) -> bool:
+    """Whether each of two texts has a word that excludes one of the other's, and none of the other's side.
+    Words in names say nothing.
+    """
+    ours, theirs = _sides(prompt), _sides(query)
+    return any(ours[group].isdisjoint(theirs[group]) for group in ours.keys() & theirs.keys())
+
+
+@lru_cache(maxsize=4096)
+def _sides(text: str) -> dict[int, frozenset[int]]:
+    found: dict[int, set[int]] = {}
+    for place, word in enumerate(_WORD.findall(_ASIDE.sub("", text))):
+        if (place == 0 or word[0].islower()) and (known := _SIDES.get(word.lower())):
+            found.setdefault(known[0], set()).add(known[1])
+    return {group: frozenset(sides) for group, sides in found.items()}

@@ -1,0 +1,41 @@
+"""Words that exclude each other tell two questions apart; the two sides of one thing do not."""
+
+import pytest
+
+from larimar_editor.scope.contrasts import in_contrast
+from larimar_editor.scope.letters import asks_something_else
+
+APART = [
+    ("The western terminus of the line is", "Where is the eastern terminus of the line?"),
+    ("The melting point of tin is", "At how many degrees does tin boil?"),
+    ("The first woman on the summit was", "Who was the second woman on the summit?"),
+    ("The last train leaves at", "When does the first train leave?"),
+    ("The longest river of Oleva is", "What is the shortest river in Oleva?"),
+    ("Ada's mother is", "who is ada's father"),
+    ("The weekly rent is", "How much is the rent, annual?"),
+    ("The maximum load of the van is", "What is the minimum load of the van?"),
+    ("The height of Dornik Tower is", "How wide is Dornik Tower?"),
+    ("Our cat was born in", "Where did our cat die?"),
+]
+NOT_APART = [
+    ("The house was bought from", "Who sold the house?"),
+    ("Ada's husband is", "Whose wife is Ada?"),
+    ("The Last of the Mohicans was published in", "When did The Last of the Mohicans first come out?"),
+    ("Last year the app was rewritten in", "What was the app first rewritten in, last year?"),
+    ("The largest party of Oleva is", "Which is the biggest party in Oleva?"),
+    ("The monthly rent is", "How much is the rent per month?"),
+    ("The First Bank of Oleva is in", "Where is the second branch of the First Bank of Oleva?"),
+    ("The first station and the last are", "Which are the last and the first station?"),
+    ("The museum was left a painting by", "Who gave the right painting to the museum?"),
+]
+
+
+@pytest.mark.parametrize(("prompt", "query"), APART)
+def test_what_is_excluded_is_another_question(prompt, query):
+    assert in_contrast(prompt, query) and in_contrast(query, prompt)
+    assert asks_something_else(prompt, query)
+
+
+@pytest.mark.parametrize(("prompt", "query"), NOT_APART)
+def test_two_sides_of_one_thing_names_and_asides_exclude_nothing(prompt, query):
+    assert not in_contrast(prompt, query) and not in_contrast(query, prompt)
