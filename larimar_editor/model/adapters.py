@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -86,7 +87,9 @@ class DecoderAdapters(nn.Module):
             layer._active_adapter, layer._disable_adapters = others.get(id(layer), ([self.name], False))
         self._others: list | None = None
         bases = [layer.get_base_layer() for layer in self.layers]
-        self._parts = list(zip(bases, self.lora_A, self.lora_B))
+        parts = zip(bases, self.lora_A, self.lora_B)
+        # The dicts themselves, past nn.Module's look-ups: they are looked at for each generated token.
+        self._holders = [part._parameters for each in parts for part in each]
         # Quantised layers, and those that accelerate moves about, are left to PEFT.
         self._merge = merge and all(
             type(base) in (nn.Linear, Conv1D)
@@ -95,17 +98,18 @@ class DecoderAdapters(nn.Module):
             for base in bases
         )
         self._merged: list[nn.Module] = list(self.layers)  # until they are needed
-        self._stamps: list[tuple] = [()] * len(self.layers)
+        self._stamps: tuple[list[int], list[int]] = [], []
         self._put(self._found)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Within this block the adapters act alone; then what was before is back, whatever happened."""
+        before = self._others is not None
         try:
             self.use(True)
             yield
         finally:
-            self.use(False)
+            self.use(before)
 
     def use(self, on: bool) -> None:
         """Let the adapters act alone, or put back what was before."""
@@ -137,12 +141,19 @@ class DecoderAdapters(nn.Module):
         """The merged layers; one is made anew when a weight that it was made from is not the same any
         more.
         """
-        for place, parts in enumerate(self._parts):
-            # Past nn.Module's look-ups: this is done for each generated token.
-            weights = [part._parameters["weight"] for part in parts]
-            stamp = tuple((weight.data_ptr(), _version(weight)) for weight in weights if weight is not None)
-            if stamp != self._stamps[place]:
-                self._merged[place], self._stamps[place] = _merged_layer(self.layers[place], self.name), stamp
+        weights = [cast(Tensor, holder["weight"]) for holder in self._holders]
+        places = [*map(Tensor.data_ptr, weights)]  # new data bumps no version
+        try:
+            versions = [*map(_VERSION, weights)]
+        except RuntimeError:  # one was loaded in inference mode
+            versions = [*map(_version, weights)]
+        if (places, versions) != self._stamps:
+            old_places, old_versions = self._stamps
+            for place, layer in enumerate(self.layers):
+                own = slice(3 * place, 3 * place + 3)
+                if places[own] != old_places[own] or versions[own] != old_versions[own]:
+                    self._merged[place] = _merged_layer(layer, self.name)
+            self._stamps = places, versions
         return self._merged
 
     def weights(self) -> dict[str, nn.Parameter]:
@@ -165,6 +176,9 @@ def _merged_layer(layer: Any, adapter: str) -> nn.Module:
         "weight": nn.Parameter(weight.to(base.weight.dtype), requires_grad=False)
     }
     return merged
+
+
+_VERSION = operator.attrgetter("_version")
 
 
 def _version(weight: Tensor) -> int:

@@ -54,7 +54,7 @@ class AnswersSaid(Columns[_Answer]):
     ):
         ids = [tokenizer(answer, add_special_tokens=False).input_ids[: most or None] for answer in answers]
         cut = [
-            str(tokenizer.decode(each)).strip() if len(each) == most else answer
+            (str(tokenizer.decode(each)).strip() or answer) if len(each) == most else answer
             for answer, each in zip(answers, ids)
         ]
         followed = [_Answer(text, len(each)) if text else None for text, each in zip(cut, ids)]

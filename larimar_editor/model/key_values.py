@@ -174,12 +174,18 @@ class DecoderStates:
 
     def cache(self, states: Tensor, positions: Tensor, dtype: torch.dtype) -> DynamicCache:
         """Past key values from states ``(B, n, L, 2, H, D)`` placed at ``positions`` ``(B, n)``."""
+        keys, values = states.permute(3, 2, 0, 4, 1, 5)  # (L, B, H, n, D) each
+        alike: dict[tuple[int, torch.device], list[int]] = {}
+        for index, device in enumerate(_layer_devices(self.decoder, self.shape.layers)):
+            alike.setdefault((id(self.positions[index]), device), []).append(index)
+        placed: dict[int, tuple[Tensor, Tensor]] = {}
+        for (_, device), layers in alike.items():  # all at once: on a GPU each step costs as much as all
+            turned = self.positions[layers[0]].apply(keys[layers].to(device), positions.to(device))
+            own = turned.to(dtype), values[layers].to(device, dtype)
+            placed |= dict(zip(layers, zip(*own)))
         cache = DynamicCache(config=self.decoder.config)
-        devices = _layer_devices(self.decoder, self.shape.layers)
-        for index, device in enumerate(devices):
-            keys, values = states[:, :, index].to(device).permute(2, 0, 3, 1, 4)
-            keys = self.positions[index].apply(keys, positions.to(device))
-            cache.update(keys.to(dtype), values.to(dtype), index)
+        for index in range(len(keys)):
+            cache.update(*placed[index], index)
         return cache
 
 

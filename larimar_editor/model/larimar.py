@@ -96,6 +96,10 @@ def _kept(columns: Tensor, logits_to_keep: int | Tensor) -> Tensor:
     return columns[:, keeps]
 
 
+def _last(layer: Tensor | None, count: int, axis: int) -> Tensor | None:
+    return None if layer is None else layer.narrow(axis, layer.shape[axis] - count, count)
+
+
 def _put_into(base: Tensor, rows: Tensor, theirs: Tensor, gone: Tensor | None) -> Tensor:
     """``base`` ``(B, T, H)`` with ``theirs`` ``(n, T, H)`` in ``rows`` ``(n,)``, but where ``gone`` bool
     ``(B, T)`` says that a row is the base model's again.
@@ -403,13 +407,18 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         in_tuple = kwargs.pop("return_dict", None) is False
         batch = _Batch(given, input_ids is not None, attention_mask, position_ids)
         generation = self._generation
-        if prompt_lengths is None and generation is not None and generation.columns is not None:
-            prompt_lengths = torch.full((given.shape[0],), generation.columns, device=given.device)
         with decoder_lock(self.decoder):
             cache = past_key_values
             if cache is not None and not isinstance(cache, LarimarCache):
                 cache = self._taken_over(cache, given.shape[0])
             if cache is None or not cache.is_read:
+                if prompt_lengths is None and generation is not None and generation.columns is not None:
+                    prompt_lengths = torch.full((given.shape[0],), generation.columns, device=given.device)
+                if reading is not None and len(reading.in_scope) != given.shape[0]:
+                    raise ValueError(
+                        f"reading is of {len(reading.in_scope)} rows, and the batch has {given.shape[0]}: "
+                        "give one for each row (with beams or num_return_sequences, for each row of those)"
+                    )
                 if reading is None:
                     reading = self._reading(given.shape[0], input_ids, attention_mask, prompt_lengths, labels)
                 prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
@@ -417,6 +426,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 said = copying = None
                 if (
                     generation is not None
+                    and input_ids is not None
                     and self.config.after_answer != "memory"
                     and prompt_lengths is not None
                     and any(answers := reading.answer_of_rows())
@@ -534,6 +544,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             options = kwargs | ({"logits_to_keep": new} if "logits_to_keep" in kwargs else {})
             result = self.decoder(**whole.inputs(), past_key_values=cache.base, **options)
             result.logits = _kept(result.logits[:, -new:], kwargs.get("logits_to_keep", 0))
+            for name, axis in (("hidden_states", 1), ("attentions", 2)):
+                if (layers := getattr(result, name, None)) is not None:
+                    setattr(result, name, tuple(_last(each, new, axis) for each in layers))
         cache.base = result.past_key_values
         return result
 

@@ -72,6 +72,24 @@ def test_beams_and_prompt_look_up_let_go_as_greedy_decoding_does(tiny, monkeypat
     assert with_cache.equal(without)
 
 
+def test_hidden_states_are_of_the_new_columns_also_where_the_base_model_catches_up(tiny):
+    inputs, reading, _ = read_with_answers(tiny, PROMPTS[:1], (1,))
+    asked = {"output_hidden_states": True, "output_attentions": True, "return_dict_in_generate": True}
+    tiny.decoder.set_attn_implementation("eager")
+    made = tiny.generate(**inputs, **(GREEDY | asked), reading=reading)
+    width = inputs["input_ids"].shape[1]
+    assert {layer.shape[1] for step in made.hidden_states[1:] for layer in step} == {1}
+    assert {layer.shape[2] for step in made.attentions[1:] for layer in step} == {1}
+    assert {layer.shape[1] for layer in made.hidden_states[0]} == {width}
+
+
+def test_a_reading_is_of_as_many_rows_as_the_batch(tiny):
+    inputs, reading, _ = read_with_answers(tiny, PROMPTS[:1], (1,))
+    for options in ({"num_return_sequences": 2, "do_sample": True}, {"num_beams": 2}):
+        with pytest.raises(ValueError, match="reading is of 1 rows, and the batch has 2"):
+            new_tokens(tiny, inputs, reading=reading, **options)
+
+
 def test_the_setting_keeps_the_readout(tiny):
     inputs, reading, plain = read_with_answers(tiny, PROMPTS[:2], (1, 2))
     tiny.config.after_answer = "memory"

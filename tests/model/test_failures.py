@@ -174,7 +174,7 @@ def test_a_read_that_fails_anywhere_leaves_the_decoder_without_adapters(tokenize
     assert not torch.allclose(expected, plain)
 
     def forget_what_was_made():
-        model._last_reading, model.adapters._stamps = None, [()] * len(model.adapters.layers)
+        model._last_reading, model.adapters._stamps = None, ([], [])
 
     forget_what_was_made()
     with FailsAt() as steps:

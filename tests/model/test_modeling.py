@@ -106,6 +106,18 @@ def test_several_larimars_and_other_adapters_share_a_decoder(tokenizer):
     )
 
 
+def test_adapters_stay_at_work_until_the_outermost_block_ends(tokenizer):
+    model = make_tiny(tokenizer, decoder_mode="lora")
+    for layer in model.adapters.layers:
+        torch.nn.init.normal_(layer.lora_B[model.adapters.name].weight)
+    with torch.no_grad(), model.adapters.at_work():
+        adapted = logits(model.decoder, tokenizer, PROMPTS)
+        with model.adapters.at_work():
+            pass
+        assert torch.equal(logits(model.decoder, tokenizer, PROMPTS), adapted)
+    assert not torch.allclose(logits(model.decoder, tokenizer, PROMPTS), adapted, atol=1e-3)
+
+
 def test_a_decoder_spread_by_a_device_map_is_edited_as_a_whole_one(tokenizer, tmp_path):
     """Two places, as `model_parallel` has two GPUs: one layer's weights are on "meta" until accelerate brings
     them.
