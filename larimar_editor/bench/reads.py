@@ -56,13 +56,13 @@ def among_many(model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) 
 
 
 def generation(
-    model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, tokens: int = 48, repeats: int = 6
+    model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, tokens: int = 48, repeats: int = 8
 ) -> dict:
     """Seconds per generated token: bare decoder, Larimar out of scope, Larimar with the fact's memory in use,
     and the same where the memory is let go once its answer is said.
 
-    The four take turns, so that a slow moment of the machine is everyone's; medians over tokens, the first
-    left out.
+    The four take turns, each time another first, so that a slow moment of the machine is everyone's. Seconds
+    are medians over tokens, the first left out; ratios are medians of a turn's.
 
     Args:
         model: as before afterwards.
@@ -77,19 +77,24 @@ def generation(
     spent: dict[str, list[float]] = {"decoder": [], "out_of_scope": [], "in_scope": [], "let_go": []}
     before = model.config.after_answer
     empty, full = model.edited_state.cleared(), state_with(model, [fact])
+    turns = (
+        ("decoder", bare, empty, before),
+        ("out_of_scope", model, empty, before),
+        ("in_scope", model, full, "memory"),
+        ("let_go", model, full, "base"),
+    )
     with preserved(model):
-        for _ in range(repeats):
-            for name, generator, state, after in (
-                ("decoder", bare, empty, before),
-                ("out_of_scope", model, empty, before),
-                ("in_scope", model, full, "memory"),
-                ("let_go", model, full, "base"),
-            ):
-                model.edited_state, model.config.after_answer = state, after
-                spent[name] += _gaps(generator, inputs, options)
-        model.config.after_answer = before
+        try:
+            for turn in range(repeats):
+                first = turn % len(turns)
+                for name, generator, state, after in (*turns[first:], *turns[:first]):
+                    model.edited_state, model.config.after_answer = state, after
+                    spent[name].append(float(np.median(_gaps(generator, inputs, options))))
+        finally:
+            model.config.after_answer = before
     result = {name: float(np.median(seconds)) for name, seconds in spent.items()}
-    ratios = {f"{name}_against_decoder": result[name] / result["decoder"] for name in [*spent][1:]}
+    against = {name: np.array(seconds) / np.array(spent["decoder"]) for name, seconds in spent.items()}
+    ratios = {f"{name}_against_decoder": float(np.median(against[name])) for name in [*spent][1:]}
     return result | ratios | {"tokens": tokens * repeats}
 
 

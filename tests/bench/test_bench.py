@@ -28,7 +28,7 @@ def test_every_part_is_measured_and_the_model_left_alone(tiny, tmp_path):
     shares = report["edits"]["shares"]
     assert sum(shares.values()) == pytest.approx(1) and min(shares.values()) > 0
     assert report["edits"]["single_against_encoder"] > 0.9, "an edit contains the encoder's passes"
-    assert report["generation"]["tokens"] == 48 * 6 and report["environment"]["dtype"] == "float32"
+    assert report["generation"]["tokens"] == 48 * 8 and report["environment"]["dtype"] == "float32"
     assert [row["prompts"] for row in report["lookups"]] == [200, 2000]
     assert report["lookups"][0].get("recall", 1) >= 0.99
     names = [row["name"] for row in report["targets"]]
