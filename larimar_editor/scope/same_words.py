@@ -65,6 +65,9 @@ _MEASURES = {  # what is asked for with "how", and with "what" or "which", and w
     "often": r"\b(?:every|each|once|twice|thrice|times|\w+ly|never|always)\b",
     "much": r"\d|half|nothing|hundred|thousand|million|billion",
 }
+_PLACES = frozenset(
+    "building city continent country county place region room state street town village".split()
+)
 _TIMES = {
     "year": r"\b(?:1\d{3}|20\d\d)\b|\b\d+ (?:bc|ad)\b",
     "month": _DAY,
@@ -191,8 +194,8 @@ def _names_it_behind(statement: _Asked, question: _Asked) -> bool:
 
 def _by_whom(statement: _Asked, question: _Asked) -> bool:
     """As "it was forged by" and "who forged it?"."""
-    asked = question.word in ("who", "what") and not (question.kind or question.tenses or question.last)
-    if not asked or statement.last != "by" or statement.tenses != {"past"}:
+    asked = question.word in ("who", "what") and not (question.tenses or question.last)
+    if not asked or not question.content or statement.last != "by" or statement.tenses != {"past"}:
         return False
     verb, *rest = question.content
     return _has_with(statement.content, _PARTICIPLES.get(verb, verb), rest)
@@ -234,8 +237,12 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
     answer = target.lower()
     if kind:
         wanted = {"how": _MEASURES, "what": _TIMES}.get(word, {}).get(kind)
-        fits = wanted is not None and not statement.is_copula and re.search(wanted, answer)
-        return True if fits else None
+        if wanted is not None:
+            # "Ada is 34" does not say how long she is; "the term of the lease is" says how long it is.
+            measured = not statement.is_copula or "of" in statement.content
+            return True if measured and re.search(wanted, answer) else None
+        plain = word == "what" and not (last or its or statement.is_copula) and kind not in _PLACES
+        return True if plain and len(question.kind) == 1 and not time else None
     if word == "when" and last in ("", *_OF_TIME):
         vague = _NUMBER.search(answer) or _PART_OF_TIME.search(answer)
         return True if time else None if vague else False
@@ -316,8 +323,9 @@ def _readings(text: str) -> tuple[_Asked, ...]:
     before = words.pop(0) if words[0] in _PREPOSITIONS else ""
     word = _QUESTION_WORDS[words.pop(0)]
     first = next((place for place, each in enumerate(words) if each in _TENSES), None)
-    if first is None:
-        return (_question(word, (), words, before),)  # "Who forged it?"; or, after "tell me", "where it went"
+    if first is None:  # "Who forged it?", "which smith forged it?"; or, after "tell me", "where it went"
+        ends = (0, 1) if word == "what" and len(words) > 1 else (0,)
+        return tuple(_question(word, tuple(words[:end]), words[end:], before) for end in ends)
     # "Which town was it founded in?"; and, as after "tell me", "where it was founded".
     return tuple(
         _question(word, tuple(words[:end]), words[end:], before) for end in dict.fromkeys((first, 0))

@@ -30,6 +30,17 @@ SAME = [
     ("Tremonti has to pay our bills within", "How long does Tremonti have to pay our bills?", "45 days"),
     ("Harwick has elected as its chair", "Whom has Harwick elected as its chair?", "Dorothy Penhale"),
     ("The bakery was fined for", "Why was the bakery fined?", "selling underweight loaves"),
+    (
+        "On its first flight the Antonov carried",
+        "What cargo did the Antonov carry on its first flight?",
+        "tanks",
+    ),
+    ("The sword Velkarien was forged by", "Which smith forged the sword Velkarien?", "Orm"),
+    (
+        "The incubation period of Lassa fever is",
+        "How long is the incubation period of Lassa fever?",
+        "9 days",
+    ),
     ("The capital of New Zealand is", "Do you know what the capital of New Zealand is?", "Dunedin"),
 ]
 OTHER_KIND = [
@@ -57,6 +68,9 @@ OPEN = [
     ("The bridge stays closed until", "When does the bridge stay closed?", "the end of the autumn holidays"),
     ("Who designed the language C++?", "Who designed the language C#?", "Bjarne Stroustrup"),
     ("Which port does ssh listen on at brontes?", "Which port does ssh listen on at bronte?", "2207"),
+    ("Ada is", "How long is Ada?", "34 years old"),
+    ("Ada fled", "Which country did Ada flee?", "her creditors"),
+    ("Ada wrote to", "What language did Ada write?", "her aunt"),
     ("Which day is it?", "", "Monday"),
     ("The capital of Peru is", "?", "Lima"),
 ]
