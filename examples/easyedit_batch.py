@@ -8,7 +8,7 @@ from easyeditor import BaseEditor
 from larimar_editor import LarimarHyperParams
 from larimar_editor.data.edits import load_edits
 
-edits = load_edits(limit=10)  # the project's own; a path reads CounterFact, ZsRE or KnowEdit
+edits = load_edits(limit=10)  # the project's own; a path reads CounterFact or ZsRE
 hparams = LarimarHyperParams.from_hparams("LARIMAR/smollm2-135m")
 hparams.batch_size = len(edits)
 editor = BaseEditor.from_hparams(hparams)

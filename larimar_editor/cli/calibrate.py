@@ -48,7 +48,8 @@ def calibrate(
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the made-up facts.")] = 0,
 ) -> None:
-    """Find the scope detector's thresholds: the lowest that keep the stated shares of false accepts.
+    """Find the scope detector's thresholds: the lowest that keep the stated shares of false accepts. They are
+    printed, and written where --out or --write says so.
 
     It prints the shares that are accepted of every sort of prompt: rewordings and aliases, which should be,
     and other questions, other subjects, names that are alike, negations and two hops, which should not; of

@@ -13,7 +13,8 @@ def lm_eval(context: typer.Context) -> None:
     """Run lm-evaluation-harness with `--model larimar` among its models; all arguments are the harness's.
 
     Example: larimar-editor lm-eval --model larimar --model_args pretrained=smollm2-135m,facts=facts.db
-    --tasks lambada_openai. Without facts= the base model is measured.
+    --tasks lambada_openai. Without facts= the base model is measured. `lm-eval --help`, the harness's own
+    command, lists its arguments.
     """
     try:
         from lm_eval.__main__ import cli_evaluate

@@ -63,7 +63,8 @@ DecoderOption = Annotated[
 CheckpointOption = Annotated[
     Optional[str],
     typer.Option(
-        help="Larimar checkpoint, a folder or the name of one that ships; by default the YAML file's or that."
+        help="Larimar checkpoint, a folder or the name of one that ships; by default the YAML file's, where "
+        "the command has one, or the one that ships."
     ),
 ]
 TextOption = Annotated[

@@ -72,9 +72,14 @@ class Plan:
         """A plan's file.
 
         Raises:
+            FileNotFoundError: no such file.
             ValueError: it names a table that there is not, or has a key that nothing reads; the message has
                 it.
         """
+        if not path.exists():
+            raise FileNotFoundError(
+                f"no plan {path}: a checkout has configs/results.yaml, others --plan FILE"
+            )
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
         tables = [_made(Planned, {"name": name, **(of or {})}, path) for name, of in values["tables"].items()]
         brief = [_made(Measure, each, path) for each in values.get("brief", ())]
