@@ -41,6 +41,19 @@ _WORDS = {
         "twenty twentieth".split("|")
     )
     for word in words.split()
+} | {
+    "dozen": "12",
+    "thirty": "30",
+    "forty": "40",
+    "fifty": "50",
+    "sixty": "60",
+    "seventy": "70",
+    "eighty": "80",
+    "ninety": "90",
+    "hundred": "100",
+    "hundredth": "100",
+    "thousand": "1000",
+    "million": "1000000",
 }
 _SET_ASIDE = (
     r"(?:\b(?:not|never|no longer|besides|beside|apart from|aside from|other than|except|excluding|"

@@ -1,0 +1,39 @@
+"""Facts and questions typed without a look at the detector; nothing is trained or calibrated on them. What
+letters and words decide, without any encoder, is never wrong there, but for a name in other numbers.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from larimar_editor.scope.letters import asks_something_else
+from larimar_editor.scope.same_words import asks_in_its_words
+
+FOLDER = Path(__file__).parent / "strangers"
+THE_SAME, ANOTHER = ("reworded", "alias"), ("other", "near_name", "hop")
+
+
+def decided(fact, query):
+    """As the second stage decides before it looks: True and False, or None where the encoders are asked."""
+    verdict = asks_in_its_words(fact["prompt"], query, fact["target_new"])
+    if verdict is None and asks_something_else(fact["prompt"], query, fact["target_new"]):
+        return False
+    return verdict
+
+
+@pytest.mark.parametrize(("file", "taken", "turned_away"), [("everyday", 30, 5), ("world", 5, 3)])
+def test_what_is_decided_without_an_encoder_is_right(file, taken, turned_away):
+    facts = json.loads((FOLDER / f"{file}.json").read_text(encoding="utf-8"))
+    found = Counter()
+    for fact in facts:
+        for sort in (*THE_SAME, *ANOTHER):
+            queries = [fact[sort]] if isinstance(fact[sort], str) else fact[sort]
+            for query in queries:
+                verdict = decided(fact, query)
+                if sort == "alias" and verdict is False:  # "the XX Olympiad" for "the 1972 Olympics"
+                    continue
+                assert verdict in (None, sort in THE_SAME), (fact["prompt"], query)
+                found[verdict] += 1
+    assert found[True] >= taken and found[False] >= turned_away
