@@ -73,6 +73,8 @@ def test_records_of_other_settings_are_not_taken(tmp_path):
     file = tmp_path / "h.yaml"
     runner = "larimar_editor.easyedit.baselines.single"
     assert not Job.in_folder(tmp_path, runner, "ROME", file, [case], overrides={"v_lr": 0.1}).results()
+    file.write_text("alg_name: ROME  # as for the 3B model\n")
+    assert Job.in_folder(tmp_path, runner, "ROME", file, [case]).results(), "a comment changes nothing"
     file.write_text("alg_name: ROME\nv_lr: 0.1\n")
     assert not Job.in_folder(tmp_path, runner, "ROME", file, [case]).results()
 

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import yaml
 from tqdm.auto import tqdm
 
 from larimar_editor.easyedit.finding import find_easyedit
@@ -93,7 +94,7 @@ class Job:
         overrides = dict(overrides or {})
         around = {
             "runner": runner,
-            "hparams": file.read_text(encoding="utf-8"),
+            "hparams": yaml.safe_load(file.read_text(encoding="utf-8")),  # a comment makes no other records
             "device": device,
             "overrides": overrides,
             "easyedit": find_easyedit().version,
