@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,7 +78,7 @@ def generation(
     spent: dict[str, list[float]] = {"decoder": [], "out_of_scope": [], "in_scope": [], "let_go": []}
     before = model.config.after_answer
     empty, full = model.edited_state.cleared(), state_with(model, [fact])
-    turns = (
+    turns: tuple[tuple[str, Any, Any, Any], ...] = (
         ("decoder", bare, empty, before),
         ("out_of_scope", model, empty, before),
         ("in_scope", model, full, "memory"),

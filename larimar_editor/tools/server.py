@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import HTTPException
+from fastapi import HTTPException, Request
+from fastapi.responses import JSONResponse
 from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.completion import CompletionHandler
 from transformers.cli.serving.model_manager import ModelManager
@@ -94,7 +95,7 @@ def application(model: LarimarForCausalLM, name: str):
     Edits of the model while it runs act from the next request on.
     """
     manager, state = OneModel(model, name), GenerationState()
-    return build_server(
+    app = build_server(
         manager,
         _Chats(manager, state),
         completion_handler=_Completions(manager, state),
@@ -103,3 +104,12 @@ def application(model: LarimarForCausalLM, name: str):
         systemone_handler=SystemOneHandler(manager, state),
         generation_state=state,
     )
+    app.add_exception_handler(HTTPException, _as_openai_says)
+    return app
+
+
+async def _as_openai_says(request: Request, error: Exception) -> JSONResponse:
+    """A refusal in the form in which OpenAI's client finds the message."""
+    assert isinstance(error, HTTPException)
+    told = {"message": str(error.detail), "type": "invalid_request_error", "param": None, "code": None}
+    return JSONResponse({"error": told}, error.status_code)
