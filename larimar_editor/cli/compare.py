@@ -63,9 +63,7 @@ def compare(
         out=out,
         limit=edits,
         baseline_cases=edits,
-        baselines=EasyEditBaselines(
-            names_in(methods), methods_devices(device) if device else (), typer.echo, not untimed
-        ),
+        baselines=EasyEditBaselines(names_in(methods), methods_devices(device), typer.echo, not untimed),
     )
     summary = find("compare").run(context, out)
     if not summary["rows"]:

@@ -152,9 +152,13 @@ def _number(value: Any) -> Any:
         return value
 
 
-def methods_devices(devices: str) -> list[str]:
-    """Devices, comma-separated, as EasyEdit's methods take them: cpu or a CUDA index; none is asked for."""
-    return [each.strip().removeprefix("cuda:").replace("cuda", "0") for each in devices.split(",")]
+def methods_devices(devices: str | None) -> list[str]:
+    """Devices, comma-separated, as EasyEdit's methods take them: cpu or a CUDA index; none of None."""
+    return (
+        []
+        if devices is None
+        else [each.strip().removeprefix("cuda:").replace("cuda", "0") for each in devices.split(",")]
+    )
 
 
 def names_in(text: str | None) -> list[str] | None:

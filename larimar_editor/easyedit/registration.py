@@ -82,10 +82,8 @@ def _wrapping_init(original, executor: LarimarRewriteExecutor):
     @functools.wraps(original)
     def __init__(self, hparams, *args, **kwargs):
         if isinstance(getattr(hparams, "model_name", None), str):
-            name, hparams.model_name = (
-                hparams.model_name,
-                _loadable(resolve(hparams.model_name), hparams.model_name),
-            )
+            name = hparams.model_name
+            hparams.model_name = _loadable(resolve(name), name)
             if getattr(hparams, "alg_name", None) == ALG_NAME:  # before a large decoder is loaded for nothing
                 checkpoint_folder(hparams.larimar_checkpoint or shipped(name), name)
         original(self, hparams, *args, **kwargs)

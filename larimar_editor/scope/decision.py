@@ -127,13 +127,12 @@ class SecondStage:
             found = self._candidates(
                 group, first[start : start + len(group)], rows[start : start + len(group)]
             )
-            same = [(s, k) for s, k, written in found if self.is_its_own(written, group[s])]
+            plain = [(s, k, written, *self.plain(written, group[s])) for s, k, written in found]
+            same = [(s, k) for s, k, _, verdict, _ in plain if verdict]
             for s, k in same:  # nothing needs a look
                 result[start + s, k] = 1.0
             open_to_doubt = [
-                ((start + s, k), written, read)
-                for s, k, written in found
-                if (read := self._read_as(written, group[s])) is not None
+                ((start + s, k), written, read) for s, k, written, verdict, read in plain if verdict is None
             ]
             if open_to_doubt and not same:
                 looked_at.append(open_to_doubt)
@@ -146,24 +145,23 @@ class SecondStage:
     def probability(self, written: Written, query: str) -> Tensor:
         """``()``, that both ask the same; 0 where their letters tell them apart."""
         result = torch.zeros(1, 1)
-        if (read := self._read_as(written, query)) is not None:
+        verdict, read = self.plain(written, query)
+        if verdict is not False:
             self._look(result, torch.zeros(1), [((0, 0), written, read)])
         return result[0, 0]
 
-    def is_its_own(self, written: Written, query: str) -> bool:
-        """Whether a query is the written prompt, to the letter or turned round word for word."""
-        if written.prompt == query:
-            return True
-        return asks_in_its_words(written.prompt, self._as_called(written, query), written.target) is True
-
-    def _read_as(self, written: Written, query: str) -> str | None:
-        """A query with known things called as the written prompt calls them; None where letters or words tell
-        the two apart.
+    def plain(self, written: Written, query: str) -> tuple[bool | None, str]:
+        """What needs no look: True where a query is the written prompt, to the letter or turned round word
+        for word; False where letters or words tell the two apart; else None. And the query with known things
+        called as the written prompt calls them.
         """
+        if written.prompt == query:
+            return True, query
         read = self._as_called(written, query)
-        if asks_something_else(written.prompt, query, written.target, read):
-            return None
-        return None if asks_in_its_words(written.prompt, read, written.target) is False else read
+        verdict = asks_in_its_words(written.prompt, read, written.target)
+        if verdict is None and asks_something_else(written.prompt, query, written.target, read):
+            verdict = False
+        return verdict, read
 
     def _look(self, result: Tensor, against: Tensor, pairs: Sequence[_Pair]) -> None:
         if not pairs:
@@ -274,7 +272,7 @@ def _weigh(
     row, alone = int(decision.nearest[place]), decision.sentence[place] == last
     if row >= 0 and alone:
         written = second.written(row)
-        if second.is_its_own(written, last):
+        if second.plain(written, last)[0]:
             return
         same = row == int(read.nearest[at])
         score = decision.score[place]

@@ -323,10 +323,9 @@ def _readings(text: str) -> tuple[_Asked, ...]:
     before = words.pop(0) if words[0] in _PREPOSITIONS else ""
     word = _QUESTION_WORDS[words.pop(0)]
     first = next((place for place, each in enumerate(words) if each in _TENSES), None)
-    if first is None:  # "Who forged it?", "which smith forged it?"; or, after "tell me", "where it went"
-        ends = (0, 1) if word == "what" and len(words) > 1 else (0,)
-        return tuple(_question(word, tuple(words[:end]), words[end:], before) for end in ends)
-    # "Which town was it founded in?"; and, as after "tell me", "where it was founded".
+    if first is None:  # "which smith forged it?"
+        first = 1 if word == "what" and len(words) > 1 else 0
+    # "Which town was it founded in?"; and "who forged it?" or, as after "tell me", "where it was founded".
     return tuple(
         _question(word, tuple(words[:end]), words[end:], before) for end in dict.fromkeys((first, 0))
     )

@@ -8,30 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from larimar_editor.scope.letters import asks_something_else
-from larimar_editor.scope.same_words import asks_in_its_words
+from larimar_editor.scope.decision import SecondStage, Written
 
 FOLDER = Path(__file__).parent / "strangers"
 THE_SAME, ANOTHER = ("reworded", "alias"), ("other", "near_name", "hop")
 
 
-def decided(fact, query):
-    """As the second stage decides before it looks: True and False, or None where the encoders are asked."""
-    verdict = asks_in_its_words(fact["prompt"], query, fact["target_new"])
-    if verdict is None and asks_something_else(fact["prompt"], query, fact["target_new"]):
-        return False
-    return verdict
-
-
 @pytest.mark.parametrize(("file", "taken", "turned_away"), [("everyday", 30, 5), ("world", 5, 3)])
 def test_what_is_decided_without_an_encoder_is_right(file, taken, turned_away):
     facts = json.loads((FOLDER / f"{file}.json").read_text(encoding="utf-8"))
-    found = Counter()
+    stage, found = SecondStage(look=None, written=None, candidates=1), Counter()
     for fact in facts:
         for sort in (*THE_SAME, *ANOTHER):
             queries = [fact[sort]] if isinstance(fact[sort], str) else fact[sort]
             for query in queries:
-                verdict = decided(fact, query)
+                verdict, _ = stage.plain(Written(fact["prompt"], target=fact["target_new"]), query)
                 if sort == "alias" and verdict is False:  # "the XX Olympiad" for "the 1972 Olympics"
                     continue
                 assert verdict in (None, sort in THE_SAME), (fact["prompt"], query)

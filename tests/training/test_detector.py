@@ -101,10 +101,10 @@ def test_a_varied_text_is_still_that_text():
     assert text in made and len(made) > 5 and all("dile" in each or "arch" in each for each in made)
 
 
-def begun(name, rank, start=None):
+def begun(name, rank, start=None, device="cpu"):
     """A stage of the embedded sentence encoder."""
     also = {"look": EVEN} if name == "reader" else {}
-    return STAGES[name](sentence_encoder(), rank, start, **also)
+    return STAGES[name](sentence_encoder(device=device), rank, start, **also)
 
 
 class Even:
@@ -141,8 +141,7 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
 @pytest.mark.parametrize("name", list(STAGES))
 def test_a_stage_learns_on_a_gpu(name, facts, tmp_path):
     shown = [made for fact in facts[:24] if (made := example(fact, random.Random(1)))]
-    also = {"look": EVEN} if name == "reader" else {}
-    stage = STAGES[name](sentence_encoder(device="cuda"), 4, None, **also)
+    stage = begun(name, 4, device="cuda")
     before = loss_of(stage, shown)
     train_stage(stage, facts, Schedule(steps=6, batch_size=8, learning_rate=2e-3), tmp_path / name)
     assert loss_of(stage, shown) < before
