@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
 
+from larimar_editor.scope.pronouns import said_in_full
+
 _SAID = ("Larimar first", "Larimar second", "Larimar third")  # stand-ins for what is said
 _ROLES = ("user", "assistant", "user")
 _TOOL = "<tool_response>"  # Qwen's
@@ -49,17 +51,23 @@ class ChatTurns:
         return cls(_pattern(opening, special), _pattern(closing, special), special)
 
     def last_question(self, text: str) -> str | None:
-        """What the user said last and, after it, what the assistant has begun to say; None of a text that
-        is no chat.
+        """What the user said last, with what a pronoun in it stands for (`said_in_full`), and, after it, what
+        the assistant has begun to say; None of a text that is no chat.
         """
         turns = (text[found.end() :] for found in reversed([*self.opening.finditer(text)]))
         # What a tool answered is no question, though some templates put it into a user's turn.
-        turn = next((turn for turn in turns if not turn.lstrip().startswith(_TOOL)), None)
-        if turn is None:
+        said = [self._said(turn) for turn in turns if not turn.lstrip().startswith(_TOOL)]
+        if not said:
             return None
+        (asked, begun), before = said[0], [earlier for earlier, _ in said[1:]]
+        return " ".join(filter(None, (said_in_full(asked, before) if asked else "", begun)))
+
+    def _said(self, turn: str) -> tuple[str, str]:
+        """What the user says in a turn, and the assistant after it."""
         closed = self.closing.search(turn)
-        said = (turn[: closed.start()], _THOUGHT.sub("", turn[closed.end() :])) if closed else (turn, "")
-        return " ".join(filter(None, (self.special.split(part)[0].strip() for part in said)))
+        parts = (turn[: closed.start()], _THOUGHT.sub("", turn[closed.end() :])) if closed else (turn, "")
+        asked, begun = (self.special.split(part)[0].strip() for part in parts)
+        return asked, begun
 
 
 def _rendered(tokenizer: PreTrainedTokenizerBase) -> str | None:

@@ -11,8 +11,12 @@ import math
 import re
 from collections.abc import Sequence
 
+from larimar_editor.scope.pronouns import is_about_a_pronoun, is_without_names
 from larimar_editor.utils.sentences import MARKS, QUESTION_MARKS, sentences
 
+NOBODY = (
+    50.0  # odds against a question that only a pronoun says the subject of, where nothing says what it means
+)
 SAID = 20.0  # odds against a sentence that is said, and not asked, before the last
 BEFORE = 2  # sentences that a last one which names nothing is read with
 FEW = 3  # sentences that may stand before the last for nothing; each further one counts against it
@@ -52,12 +56,17 @@ def odds_against(parts: Sequence[str]) -> list[float]:
     None stand against a question, a request or a query of one sentence; what somebody says of himself ("I
     am", "I need") is a request where no question comes after it. Log 20 stands against another sentence
     before the last, and the log of how many more than three there are before it against the last. Both
-    numbers were chosen on WikiText-2's validation text.
+    numbers were chosen on WikiText-2's validation text. Log 50 stands against "Where was she born?" where
+    nothing before it names anybody: it is as near to the birthplace of one as of another.
 
     Args:
         parts: the sentences of one query, in their order.
     """
     last = len(parts) - 1
+    if parts and is_about_a_pronoun(parts[last]):
+        before = [part for part in parts[:last] if not parts[last].startswith(part)]
+        if is_without_names(before):
+            return [math.log(NOBODY if is_about_a_pronoun(part) else SAID) for part in parts]
     followed = any(_QUESTION.search(sentence) for sentence in parts[-1:])
     return [
         0.0

@@ -34,6 +34,7 @@ CHAT = [
     {"role": "assistant", "content": "In Lyon. Why do you ask?"},
     {"role": "user", "content": "Just so. How old is she?"},
 ]
+LAST = "Just so. How old is Odile?"  # whom "she" means is told from the turn before
 
 
 def of_family(tokenizer, name):
@@ -56,11 +57,11 @@ def test_the_last_question_of_a_chat_counts(tokenizer, family):
     turns = ChatTurns.of(made)
     assert turns is not None
     whole = made.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
-    assert asked(made, whole, turns) == CHAT[-1]["content"]
-    assert asked(made, whole + "She is", turns) == CHAT[-1]["content"] + " She is", "the answer has begun"
+    assert asked(made, whole, turns) == LAST
+    assert asked(made, whole + "She is", turns) == LAST + " She is", "the answer has begun"
     for end in ("", "".join(made.all_special_tokens)):
         unanswered = made.apply_chat_template(CHAT, tokenize=False) + end
-        assert asked(made, unanswered, turns) == CHAT[-1]["content"], "no special token is left in it"
+        assert asked(made, unanswered, turns) == LAST, "no special token is left in it"
     first = made.apply_chat_template(CHAT[:1], tokenize=False, add_generation_prompt=True)
     assert asked(made, first, turns) == CHAT[0]["content"], "of a single turn, whatever the system's text"
     assert asked(made, "Where was Odile born?", turns) == "Where was Odile born?", "no chat"
@@ -70,7 +71,7 @@ def test_a_chat_that_was_announced_is_read_the_same_way(tokenizer):
     whole = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
     with announced_prompts([whole, "The capital of Portugal is"]):
         found = prompts_of(tokenizer, None, turns=ChatTurns.of(tokenizer))
-    assert found == [CHAT[-1]["content"], "The capital of Portugal is"]
+    assert found == [LAST, "The capital of Portugal is"]
 
 
 def test_a_tokenizer_whose_template_marks_nothing_has_no_turns(tokenizer):
@@ -87,7 +88,7 @@ def test_a_template_that_wants_a_system_text_is_read_with_one(tokenizer):
     made.chat_template = wants + made.chat_template
     chat = [{"role": "system", "content": "Be brief."}, *CHAT]
     whole = made.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-    assert asked(made, whole, ChatTurns.of(made)) == CHAT[-1]["content"]
+    assert asked(made, whole, ChatTurns.of(made)) == LAST
 
 
 def test_what_is_asked_before_does_not_count_any_more(tiny, tokenizer):
@@ -122,12 +123,12 @@ def test_thoughts_are_no_part_of_the_answer_and_what_a_tool_says_is_no_question(
     turns = ChatTurns.of(tokenizer)
     text = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
     for thought in ("<think>\n\n</think>\n\n", "<think>Let me see. Who"):
-        assert turns.last_question(text + thought) == CHAT[-1]["content"]
-    assert turns.last_question(text + "<think>\n</think>She is") == CHAT[-1]["content"] + " She is"
+        assert turns.last_question(text + thought) == LAST
+    assert turns.last_question(text + "<think>\n</think>She is") == LAST + " She is"
     called = [
         *CHAT,
         {"role": "assistant", "content": "<tool_call>age(Odile)</tool_call>"},
         {"role": "user", "content": "<tool_response>\n41\n</tool_response>"},
     ]
     text = tokenizer.apply_chat_template(called, tokenize=False, add_generation_prompt=True)
-    assert turns.last_question(text).startswith(CHAT[-1]["content"])
+    assert turns.last_question(text).startswith(LAST)
