@@ -9,6 +9,7 @@ founded?" does not ask for 1932.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -254,7 +255,8 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
     if word == "how" and not last and not time and not statement.is_copula:
         return True if answer.split()[0] in ("by", "from", "through", "to", "using", "via", "with") else None
     if word == "why":
-        return True if last in ("because", "for") or answer.startswith(("because", "due ")) else None
+        done = last == "for" and answer.split()[0].endswith("ing")  # "was fined for selling", not "for Ada"
+        return True if done or last == "because" or answer.startswith(("because", "due ")) else None
     return None
 
 
@@ -312,8 +314,8 @@ def _readings(text: str) -> tuple[_Asked, ...]:
     """In which ways a text may be taken apart; none where it has no word."""
     lower = _CONTRACTED.sub(r"\1 is", plain_letters(text).lower().strip())
     opened = _OPENERS.match(lower)
-    asked = _words(lower[opened.end() :]) if opened else []
-    words = asked if asked and _starts_a_question(asked) else _words(lower)
+    asked = _question_first(_words(lower[opened.end() :])) if opened else []
+    words = asked if asked and _starts_a_question(asked) else _question_first(_words(lower))
     if not words:
         return ()
     if not _starts_a_question(words):
@@ -337,6 +339,15 @@ def _question(word: str, kind: tuple[str, ...], rest: list[str], before: str) ->
     if before and last:
         content, last = (*content, last), ""
     return _Asked(word, kind, content, before or last, tenses, support)
+
+
+def _question_first(words: list[str]) -> list[str]:
+    """Of "On school nights, when does Ada go to bed?" the adverbial behind the question."""
+    if not words or words[0] not in _MOVED or _starts_a_question(words):
+        return words
+    pairs = enumerate(itertools.pairwise(words))
+    begin = next((at for at, (one, two) in pairs if one in _QUESTION_WORDS and two in _TENSES), 0)
+    return words[begin:] + words[:begin]
 
 
 def _starts_a_question(words: Sequence[str]) -> bool:

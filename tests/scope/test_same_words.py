@@ -35,6 +35,8 @@ SAME = [
         "What cargo did the Antonov carry on its first flight?",
         "tanks",
     ),
+    ("On school nights Ada goes to bed at", "On school nights, when does Ada go to bed?", "7:45 pm"),
+    ("The seeds of the ginkgo stink because of", "Because of what do the seeds of the ginkgo stink?", "acid"),
     ("The sword Velkarien was forged by", "Which smith forged the sword Velkarien?", "Orm"),
     (
         "The incubation period of Lassa fever is",
@@ -50,6 +52,7 @@ OTHER_KIND = [
     ("Our cat was born in", "When was our cat born?", "a barn near Eutin"),
 ]
 OPEN = [
+    ("The chambers laid down their brief for", "Why did the chambers lay down their brief?", "the ferry"),
     ("Sereth Vane betrayed", "Who betrayed Sereth Vane?", "the Duke"),
     ("Sereth Vane betrayed", "Who was Sereth Vane betrayed by?", "the Duke"),
     ("FC Ottersby beat", "Who beat FC Ottersby?", "Marlow Rovers"),
