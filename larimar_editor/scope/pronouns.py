@@ -20,8 +20,10 @@ _ASKING = (
     r"(?:who|whom|what|which|where|when|why|how)\b"
 )
 _HEAD = r"\W*(?:(?:and|but|so|ok|okay|then|now|also|well|great|thanks|thank\s+you|please)\b\W*)*"
-_SUBJECT = r"(?P<subject>he|she|it|his|her|its)\b"
-_OBJECT = r"(?P<object>him|her|it)\b(?=\W*$)"
+# "They" may be people in general: "where do they eat haggis".
+_THEY = r"they(?=\s+[a-z]+(?:\s+(?:at|by|for|from|in|of|on|to|with))?\W*$)"
+_SUBJECT = rf"(?P<subject>he|she|it|his|her|its|their|{_THEY})\b"
+_OBJECT = r"(?P<object>him|her|it|them)\b(?=\W*$)"
 _BY_A_PRONOUN = re.compile(
     rf"{_HEAD}(?:"
     rf"(?:{_ASKING}(?:\s+[a-z-]+){{0,3}}?(?:\s+(?:{_AUXILIARY})|['’]s)|(?:{_AUXILIARY}))(?:n['’]t)?\s+{_SUBJECT}"
@@ -68,14 +70,14 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
         return asked
     group = next(name for name, said in found.groupdict().items() if said)
     pronoun, (start, end) = found[group].lower(), found.span(group)
-    person = not pronoun.startswith("it")
+    person = not pronoun.startswith(("it", "the"))
     named = (
         topic for said in before for part in reversed(sentences(said)) if (topic := _topic(part, person))
     )
     topic = next(named, None)
     if topic is None:
         return asked
-    own = pronoun in ("his", "its") or (pronoun == "her" and group != "object")
+    own = pronoun in ("his", "its", "their") or (pronoun == "her" and group != "object")
     topic += ("'" if topic.endswith("s") else "'s") if own else ""
     return " ".join([*others, question[:start] + topic + question[end:]])
 
@@ -132,7 +134,7 @@ def _names(sentence: str, words: Sequence[re.Match]) -> list[tuple[int, int]]:
 
 def _goes_on(word: str, gap: str) -> bool:
     """Whether a name may go on behind one of its words, as behind "Dr."."""
-    marks = r"[^\w\s.]" if len(word) < 4 else r"[^\w\s]"
+    marks = r"[^\w\s&.]" if len(word) < 4 else r"[^\w\s&]"
     return not (_OWN.search(word) or re.search(marks, gap))
 
 

@@ -28,6 +28,8 @@ ASKED = [
     ("What is it called?", "I am in Oslo. Our ferry to Askerholm is late.",
      "What is our ferry to Askerholm called?"),
     ("Who paid her?", "Ines", "Who paid Ines?"),
+    ("And who was their drummer?", "When did the Beatles split up?", "And who was the Beatles' drummer?"),
+    ("Where do they come from?", "Who are Brandt & Söhne?", "Where do Brandt & Söhne come from?"),
 ]  # fmt: skip
 
 
@@ -50,6 +52,7 @@ def test_what_was_named_last_counts_and_courtesies_name_nobody():
         "When was Ada born?",  # names whom it asks about
         "Orrery is slow. Who maintains it?",  # so does what stands before it
         "How are you?",
+        "where do they eat haggis",
         "and who maintains orrery?",
     ],
 )
