@@ -1,8 +1,9 @@
-"""Who or what a question is about where only a pronoun says it: "And where does it leave from?", in a chat in
-which "Who is the captain of the night ferry to Askerholm?" was asked before.
+"""Who or what a question is about where only a pronoun says it: "And where did she die?", in a chat in which
+"When was Marie Curie born?" was asked before.
 
 A detector finds such a question as near to a fact about anybody else: of "Where was she born?" it cannot see
-that nobody is named.
+that nobody is named. So it is read with the name where there is little doubt of it, which is where what was
+asked before had one name, as its subject.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from larimar_editor.scope.small_words import OPENERS, PARTICLES
 from larimar_editor.utils.sentences import sentences
 
 _AUXILIARIES = "is was are were does do did has have had will would can could may might must should shall"
-_AUXILIARY = _AUXILIARIES.replace(" ", "|")
+_AUXILIARY = rf"(?:{_AUXILIARIES.replace(' ', '|')})"
 _ASKING = (
     r"(?:(?:in|on|at|to|from|for|by|of|with|until|since|under)\s+)?"
     r"(?:who|whom|what|which|where|when|why|how)\b"
@@ -22,29 +23,47 @@ _ASKING = (
 _HEAD = r"\W*(?:(?:and|but|so|ok|okay|then|now|also|well|great|thanks|thank\s+you|please)\b\W*)*"
 # "They" may be people in general: "where do they eat haggis".
 _THEY = r"they(?=\s+[a-z]+(?:\s+(?:at|by|for|from|in|of|on|to|with))?\W*$)"
-_SUBJECT = rf"(?P<subject>he|she|it|his|her|its|their|{_THEY})\b"
-_OBJECT = r"(?P<object>him|her|it|them)\b(?=\W*$)"
-_BY_A_PRONOUN = re.compile(
-    rf"{_HEAD}(?:"
-    rf"(?:{_ASKING}(?:\s+[a-z-]+){{0,3}}?(?:\s+(?:{_AUXILIARY})|['’]s)|(?:{_AUXILIARY}))(?:n['’]t)?\s+{_SUBJECT}"
-    rf"|{_SUBJECT.replace('subject', 'first')}"
-    rf"|{_ASKING}(?:\s+[a-z-]+){{1,3}}\s+{_OBJECT})",
+_BY_A_PRONOUN = [
+    re.compile(_HEAD + pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?:{_ASKING}(?:\s+[a-z-]+){{0,3}}?(?:\s+{_AUXILIARY}|['’]s)|{_AUXILIARY})(?:n['’]t)?"
+        rf"\s+(he|she|it|his|her|its|their|{_THEY})\b",
+        rf"(he|she|it|his|her|its|their|{_THEY})\b",
+        rf"{_ASKING}(?:\s+[a-z-]+){{1,3}}\s+(him|her|it|them)\b(?=\W*$)",
+    )
+]
+# "What is it that ...", "How long does it take ...", "Is it true that ..."; "What time is it?"
+_OF_NOTHING = re.compile(r"\s+(?:that|takes?|took|true|possible|time)\b", re.IGNORECASE)
+_TIME_OF_DAY = re.compile(r"\btime\s+(?:is|was)\s+it\b", re.IGNORECASE)
+_OWNING = {"his": "he", "her": "she", "its": "it", "their": "they"}
+_ONE = {"him": "he", "them": "they", **_OWNING}
+_WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
+_CONTRACTED = re.compile(r"['’](?:s|re|d|ll|ve|m)$")
+_DETERMINERS = frozenset("the my our your a an".split())
+_BEFORE_A_SUBJECT = frozenset(f"{_AUXILIARIES} about".split())
+_NO_NOUN = frozenset(
+    f"{_AUXILIARIES} who whom what which where when why how that this i me you we and".split()
+)
+_NO_NAMES = OPENERS | _NO_NOUN | _ONE.keys() | frozenset(_ONE.values())
+_BEFORE_A_VERB = frozenset("do does did will would can could may might must should shall".split())
+_TO_ANOTHER = frozenset("about by for from in of on to with".split())
+_IN = frozenset("in at on during since".split())  # what is behind them is seldom what a question is about
+_JOINTS = PARTICLES | {"of", "the"}
+_SHORT = 7  # words; a longer question has room for what it is about: "How hot does it get before tin melts?"
+_FEW = 3  # words of a courtesy, as "Thanks a lot!"
+_FAR = 4  # words between an article and the name that ends its phrase: "the night ferry to Askerholm"
+_OWNED = re.compile(r"\b(?:his|her|its|their)\b", re.IGNORECASE)
+_NEVER = re.compile(r"(?!)")
+# Where what was asked for may be meant: "Who wrote Hamlet?", not "Who was Hamlet?"; "What did Jobs found?"
+_WHO = re.compile(
+    rf"\bwhom?\b(?!(?:['’]s|\s+{_AUXILIARY})\s+(?:the\s|[A-Z]\S+\W*$|[A-Z]\S+\s+[A-Z]\S+\W*$))", re.IGNORECASE
+)
+_WHAT = re.compile(
+    r"\b(?:what|which)\b.*\b(?:do|does|did)\b|"
+    r"\b(?:born|die[sd]?|lives?|lived|married|study|studied|allergic|dr|mrs?|ms|prof)\b",
     re.IGNORECASE,
 )
-# "What is it that ...", "How long does it take ..."; and "Is it true that ..."
-_OF_NOBODY = re.compile(r"\s+(?:that|takes?|took|true|possible|time)\b", re.IGNORECASE)
-_TIME_OF_DAY = re.compile(r"\btime\s+(?:is|was)\s+it\b", re.IGNORECASE)
-_WORD = re.compile(r"[^\W_]+(?:[-'’.][^\W_]+)*")
-_OWN = re.compile(r"['’]s$")
-_DETERMINERS = frozenset("the my our your his her their a an this that".split())
-_IN = frozenset("in at on during since".split())  # what is behind them is seldom what a question is about
-_TO_ANOTHER = frozenset("about by for from in of on to with".split())
-_PRONOUNS = frozenset("he she it they his her its their him them".split())
-_COURTESIES = frozenset("cool good great hello no nice okay right sorry sure thank thanks yes".split())
-_NO_NOUN = frozenset(f"{_AUXILIARIES} who whom what which where when why how i you we".split())
-_SHORT = 7  # words; a longer question has room for what it is about: "How hot does it get before tin melts?"
-_FEW = 3  # words of a sentence that is a courtesy
-_FAR = 5  # words between an article and the name that ends its phrase: "the night ferry to Askerholm"
+_MAY_BE_ANOTHER = {"he": _WHO, "she": _WHO, "it": _WHAT}
 
 
 def is_about_a_pronoun(question: str) -> bool:
@@ -55,10 +74,10 @@ def is_about_a_pronoun(question: str) -> bool:
 
 
 def said_in_full(asked: str, before: Iterable[str]) -> str:
-    """What a user asks, with what the pronoun in its last sentence stands for, which is what he named last:
-    "And where does the night ferry to Askerholm leave from?" Unchanged where that sentence is not about a
-    pronoun, where it stands behind one that names something, or where nothing was named before; a name that
-    is all in small letters is not seen.
+    """What a user asks, with what the pronoun in its last sentence stands for: "And where did Marie Curie
+    die?" Unchanged where that sentence is not about a pronoun, where it stands behind one that may name
+    something, or where what he asked last, courtesies and questions about the same pronoun aside, does not
+    have one name as its subject; a name that is all in small letters is not seen.
 
     Args:
         asked: what the user says now.
@@ -68,101 +87,116 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
     found = _pronoun_of(question)
     if found is None or not is_without_names(others):
         return asked
-    group = next(name for name, said in found.groupdict().items() if said)
-    pronoun, (start, end) = found[group].lower(), found.span(group)
-    person = not pronoun.startswith(("it", "the"))
-    named = (
-        topic for said in before for part in reversed(sentences(said)) if (topic := _topic(part, person))
-    )
-    topic = next(named, None)
-    if topic is None:
+    pronoun = found[1].lower()
+    subject = _named_before(_ONE.get(pronoun, pronoun), before)
+    if subject is None:
         return asked
-    own = pronoun in ("his", "its", "their") or (pronoun == "her" and group != "object")
-    topic += ("'" if topic.endswith("s") else "'s") if own else ""
-    return " ".join([*others, question[:start] + topic + question[end:]])
+    owning = pronoun in _OWNING and not (pronoun == "her" and found.end(1) == len(question.rstrip(" ?.!")))
+    own = ("'" if subject.endswith("s") else "'s") if owning else ""
+    start, end = found.span(1)
+    return " ".join([*others, question[:start] + subject + own + question[end:]])
 
 
 def is_without_names(said: Iterable[str]) -> bool:
     """Whether sentences say too little to name anything, as "Thanks a lot!" """
-    return all(len(_WORD.findall(part)) <= _FEW and _topic(part, person=True) is None for part in said)
+    return all(
+        len(words := _WORD.findall(part)) <= _FEW
+        and not any(map(_may_be_a_name, words[1:]))
+        and _subject(part) is None
+        for part in said
+    )
 
 
 def _pronoun_of(question: str) -> re.Match | None:
-    found = _BY_A_PRONOUN.match(question)
-    if found is None or _OF_NOBODY.match(question, found.end()) or _TIME_OF_DAY.search(question):
+    found = next(filter(None, (pattern.match(question) for pattern in _BY_A_PRONOUN)), None)
+    if found is None or _OF_NOTHING.match(question, found.end()) or _TIME_OF_DAY.search(question):
         return None
     words = _WORD.findall(question)
-    return None if len(words) > _SHORT or any(map(_may_be_a_name, words[1:])) else found
+    # "Who directed Her?"
+    titled = not (found[1].islower() or question.isupper() or words[0].startswith(found[1]))
+    return None if titled or len(words) > _SHORT or any(map(_may_be_a_name, words[1:])) else found
 
 
 def _may_be_a_name(word: str) -> bool:
-    return (word[0].isupper() or word[0].isdigit()) and word.casefold() not in OPENERS | _PRONOUNS
+    bare = _CONTRACTED.sub("", word).casefold()
+    return (word[0].isupper() or word[0].isdigit()) and bare not in _NO_NAMES
 
 
-def _topic(sentence: str, person: bool) -> str | None:
-    """What a sentence is about, as far as it names it: the first name with its article, but what it is in."""
-    words = list(_WORD.finditer(sentence))
-    runs = _names(sentence, words)
-    if not runs:
-        return None
-    first, last = next(
-        (run for run in runs if not run[0] or words[run[0] - 1][0].lower() not in _IN), runs[0]
-    )
-    begin = _with_article(words, first, person)
-    if begin == first - 1 and not person and _ends_a_phrase(sentence, words, last + 1):
-        last += 1  # "the Hallgarten office"
-    topic = _OWN.sub("", sentence[words[begin].start() : words[last].end()])
-    return topic if begin == first else topic[0].lower() + topic[1:]
-
-
-def _names(sentence: str, words: Sequence[re.Match]) -> list[tuple[int, int]]:
-    """First and last word of each name: "Statue of Liberty", "Orrery 3.2"."""
-    runs: list[tuple[int, int]] = []
-    small = 0  # of "of the", since the last name
-    for place, word in enumerate(words):
-        if not _is_name(words, place):
-            small = small + 1 if word[0] in PARTICLES or word[0] in ("of", "the") else _FAR
+def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
+    for said in before:
+        parts = sentences(said)
+        while len(parts) > 1 and any(part.endswith("?") for part in parts[:-1]) and parts[-1][-1] != "?":
+            parts.pop()  # "Answer in English."
+        last = parts[-1]
+        also = _pronoun_of(last)
+        same = also is not None and _ONE.get(also[1].lower(), also[1].lower()) == pronoun
+        another = _OWNED.search(last) is not None and pronoun not in ("he", "she")  # "its capital", and "it"
+        if (same and not another) or (is_without_names(parts) and not _OWNED.search(last)):
             continue
-        before = words[runs[-1][1]] if runs else None
-        if before and small <= 2 and _goes_on(before[0], sentence[before.end() : word.start()]):
-            runs[-1] = runs[-1][0], place
-        else:
-            runs.append((place, place))
-        small = 0
-    return [run for run in runs if any(words[at][0][0].isupper() for at in range(run[0], run[1] + 1))]
+        if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last):
+            return None
+        subject = _subject(parts[-1])
+        many = subject is not None and (subject.endswith("s") or "&" in subject)
+        return None if pronoun == "they" and not many else subject
+    return None
 
 
-def _goes_on(word: str, gap: str) -> bool:
-    """Whether a name may go on behind one of its words, as behind "Dr."."""
-    marks = r"[^\w\s&.]" if len(word) < 4 else r"[^\w\s&]"
-    return not (_OWN.search(word) or re.search(marks, gap))
+def _subject(sentence: str) -> str | None:
+    """What a sentence is about: its one name, with its article, where it stands behind "is" or "about" or
+    begins the sentence.
+    """
+    words = list(_WORD.finditer(sentence))
+    plain = [_CONTRACTED.sub("", word[0]) for word in words]
+    names = [at for at, word in enumerate(plain) if _may_be_a_name(word)]
+    for begin in range(len(words)):
+        opens = begin and (
+            plain[begin - 1].lower() in _BEFORE_A_SUBJECT or plain[begin - 1] != words[begin - 1][0]
+        )
+        if begin and not opens:
+            continue
+        first = begin
+        if plain[begin].lower() in _DETERMINERS:
+            first = next((at for at in range(begin + 1, begin + 2 + _FAR) if at in names), begin)
+            between = {word.lower() for word in plain[begin + 1 : first]}
+            if first == begin or between & (_NO_NOUN | _DETERMINERS):
+                continue
+        last = _end_of_name(sentence, words, names, first)
+        if last is not None and begin == first - 1 and _is_cut(plain, begin, last):
+            return None
+        if last is None or plain[last] != words[last][0]:  # "Marie Curie's husband"
+            continue
+        if (
+            not begin
+            and first == last == 0
+            and (len(words) == 1 or plain[1].lower() not in _AUXILIARIES.split())
+        ):
+            continue  # "Thanks for that": a sentence begins with a capital
+        others = [at for at in names if at and not first <= at <= last and plain[at - 1].lower() not in _IN]
+        if others:
+            return None
+        determiner = plain[begin].lower() if first > begin else plain[begin]
+        return determiner + sentence[words[begin].end() : words[last].end()]
+    return None
 
 
-def _is_name(words: Sequence[re.Match], place: int) -> bool:
-    if not _may_be_a_name(words[place][0]):
-        return False
-    if place or _OWN.search(words[place][0]):
-        return True
-    if words[0][0].lower() in _COURTESIES:
-        return False
-    # A sentence begins with a capital.
-    return len(words) == 1 or _may_be_a_name(words[1][0]) or words[1][0] in _AUXILIARIES.split()
+def _is_cut(words: Sequence[str], article: int, last: int) -> bool:
+    """Whether a noun may follow that belongs to the name, as in "Who is the German chancellor?" """
+    behind = words[last + 1] if last + 1 < len(words) else ""
+    verb = article > 0 and words[article - 1].lower() in _BEFORE_A_VERB
+    return behind.islower() and not (verb or behind in _NO_NOUN or behind in _TO_ANOTHER)
 
 
-def _with_article(words: Sequence[re.Match], first: int, person: bool) -> int:
-    """Where the phrase begins that a name ends, by its nearest article. A person is not what is of him."""
-    for place in range(first - 1, max(-1, first - 2 - _FAR), -1):
-        word = words[place][0].lower()
-        if word in _DETERMINERS:
-            return place
-        if word in _NO_NOUN or word == "of" or (person and word in _TO_ANOTHER):
+def _end_of_name(sentence: str, words: Sequence[re.Match], names: Sequence[int], first: int) -> int | None:
+    """The last word of a name: of "Statue of Liberty", of "Orrery 3.2"."""
+    if first not in names or not words[first][0][0].isupper():
+        return None
+    last = first
+    for at in range(first + 1, len(words)):
+        gap = sentence[words[at - 1].end() : words[at].start()]
+        if re.search(r"[^\s&.]", gap) or ("." in gap and len(words[at - 1][0]) > 3):
             break
-    return first
-
-
-def _ends_a_phrase(sentence: str, words: Sequence[re.Match], place: int) -> bool:
-    if place == len(words):
-        return False
-    word, behind = words[place], sentence[words[place].end() :]
-    beside = sentence[words[place - 1].end() : word.start()].isspace()
-    return beside and word[0].islower() and word[0] not in _NO_NOUN and not re.match(r"\s*\w", behind)
+        if at in names:
+            last = at
+        elif words[at][0].lower() not in _JOINTS or at - last > 2:
+            break
+    return last

@@ -10,24 +10,21 @@ from larimar_editor.scope.pronouns import is_about_a_pronoun, said_in_full
 from larimar_editor.utils.sentences import sentences
 
 ASKED = [
-    ("And where does it leave from?", "Who is the captain of the night ferry to Askerholm?",
-     "And where does the night ferry to Askerholm leave from?"),
     ("And what was her profession?", "Where was Marie Curie born?", "And what was Marie Curie's profession?"),
     ("Thanks! And who maintains it?", "When was Orrery 3 released?", "Thanks! And who maintains Orrery 3?"),
-    ("What's its wifi password?", "How do I get to the Hallgarten office?",
-     "What's the Hallgarten office's wifi password?"),
+    ("When does it leave?", "Is the night ferry to Askerholm late?",
+     "When does the night ferry to Askerholm leave?"),
     ("what is she allergic to again?", "When does my sister-in-law Priya arrive?",
      "what is my sister-in-law Priya allergic to again?"),
     ("She was born in", "Tell me about Marie Curie.", "Marie Curie was born in"),
     ("How tall is it?", "Where is the Statue of Liberty?", "How tall is the Statue of Liberty?"),
     ("How many wives did he have?", "When did the Duke of Wellington die?",
      "How many wives did the Duke of Wellington have?"),
-    ("Where was she born?", "Who wrote the book about Marie Curie?", "Where was Marie Curie born?"),
     ("And how old is he?", "In Paris, who was Marcel Duval?", "And how old is Marcel Duval?"),
+    ("How old is he?", "Where's Emil Brandt?", "How old is Emil Brandt?"),
     ("Where does he live?", "Hi, what does Dr. Emil Brandt charge?", "Where does Dr. Emil Brandt live?"),
-    ("What is it called?", "I am in Oslo. Our ferry to Askerholm is late.",
-     "What is our ferry to Askerholm called?"),
-    ("Who paid her?", "Ines", "Who paid Ines?"),
+    ("Who bought it?", "Orrery is slow.", "Who bought Orrery?"),
+    ("Where is it based?", "Where is Acme? Answer in English.", "Where is Acme based?"),
     ("And who was their drummer?", "When did the Beatles split up?", "And who was the Beatles' drummer?"),
     ("Where do they come from?", "Who are Brandt & Söhne?", "Where do Brandt & Söhne come from?"),
 ]  # fmt: skip
@@ -38,9 +35,29 @@ def test_a_pronoun_is_what_was_named_before(asked, before, full):
     assert said_in_full(asked, [before]) == full
 
 
-def test_what_was_named_last_counts_and_courtesies_name_nobody():
-    before = ["Thanks!", "Great. Where did Emil Brandt study?", "Where was Marie Curie born?"]
+def test_courtesies_and_questions_about_the_same_pronoun_are_passed_over():
+    before = ["Thanks!", "And where did he study?", "When was Emil Brandt born?", "Where is Marie Curie?"]
     assert said_in_full("And when did he die?", before) == "And when did Emil Brandt die?"
+
+
+@pytest.mark.parametrize(
+    "asked, before",
+    [
+        ("When was he born?", ["Who wrote Hamlet?"]),  # whoever wrote it
+        ("When did he die?", ["Who was her husband?", "Where was Marie Curie born?"]),
+        ("When did he die?", ["Who is Marie Curie's husband?"]),
+        ("Who maintains it?", ["When did Netflix buy Orrery?"]),  # one of two
+        ("How big is it?", ["Where was Marie Curie born?"]),  # the place
+        ("Where is it based?", ["What did Steve Jobs found in 1976?"]),
+        ("How old is he?", ["Who is the German chancellor?"]),  # no name of his
+        ("Where do they live?", ["Where is Oslo?"]),
+        ("Who made it?", ["Wow!"]),
+        ("Who directed Her?", ["Where is Acme?"]),
+        ("Where was she born?", ["My cat is ill.", "Where is Marie Curie?"]),
+    ],
+)
+def test_in_doubt_nothing_is_put_in(asked, before):
+    assert said_in_full(asked, before) == asked
 
 
 @pytest.mark.parametrize(
