@@ -123,22 +123,26 @@ def _may_be_a_name(word: str) -> bool:
 
 
 def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
+    """What was the subject of what the user said last, of what may be meant by "he", "she", "it" or "they"."""
     for said in before:
         parts = sentences(said)
         while len(parts) > 1 and any(part.endswith("?") for part in parts[:-1]) and parts[-1][-1] != "?":
             parts.pop()  # "Answer in English."
-        last = parts[-1]
-        also = _pronoun_of(last)
-        same = also is not None and _ONE.get(also[1].lower(), also[1].lower()) == pronoun
-        another = _OWNED.search(last) is not None and pronoun not in ("he", "she")  # "its capital", and "it"
-        if (same and not another) or (is_without_names(parts) and not _OWNED.search(last)):
+        last, also = parts[-1], _pronoun_of(parts[-1])
+        about_it_too = also is not None and _ONE.get(also[1].lower(), also[1].lower()) == pronoun
+        named_another = _OWNED.search(last) is not None  # "And its capital?"
+        person = pronoun in ("he", "she")
+        if (about_it_too and (person or not named_another)) or (
+            is_without_names(parts) and not named_another
+        ):
             continue
-        if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last):
-            return None
-        subject = _subject(parts[-1])
-        many = subject is not None and (subject.endswith("s") or "&" in subject)
-        return None if pronoun == "they" and not many else subject
+        subject = None if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last) else _subject(last)
+        return None if subject and pronoun == "they" and not _is_of_many(subject) else subject
     return None
+
+
+def _is_of_many(name: str) -> bool:
+    return name.endswith("s") or "&" in name
 
 
 def _subject(sentence: str) -> str | None:
@@ -148,35 +152,40 @@ def _subject(sentence: str) -> str | None:
     words = list(_WORD.finditer(sentence))
     plain = [_CONTRACTED.sub("", word[0]) for word in words]
     names = [at for at, word in enumerate(plain) if _may_be_a_name(word)]
-    for begin in range(len(words)):
-        opens = begin and (
-            plain[begin - 1].lower() in _BEFORE_A_SUBJECT or plain[begin - 1] != words[begin - 1][0]
-        )
-        if begin and not opens:
+    for begin, word in enumerate(plain):
+        if begin and not _is_before_a_subject(words[begin - 1][0]):
             continue
-        first = begin
-        if plain[begin].lower() in _DETERMINERS:
-            first = next((at for at in range(begin + 1, begin + 2 + _FAR) if at in names), begin)
-            between = {word.lower() for word in plain[begin + 1 : first]}
-            if first == begin or between & (_NO_NOUN | _DETERMINERS):
-                continue
+        first = _name_of_phrase(plain, names, begin)
         last = _end_of_name(sentence, words, names, first)
-        if last is not None and begin == first - 1 and _is_cut(plain, begin, last):
-            return None
-        if last is None or plain[last] != words[last][0]:  # "Marie Curie's husband"
+        owns = last is not None and plain[last] != words[last][0]  # "Marie Curie's husband"
+        if last is None or owns or (last == 0 and not _is_followed_by_is(plain)):
             continue
-        if (
-            not begin
-            and first == last == 0
-            and (len(words) == 1 or plain[1].lower() not in _AUXILIARIES.split())
-        ):
-            continue  # "Thanks for that": a sentence begins with a capital
         others = [at for at in names if at and not first <= at <= last and plain[at - 1].lower() not in _IN]
-        if others:
+        if others or (begin == first - 1 and _is_cut(plain, begin, last)):
             return None
-        determiner = plain[begin].lower() if first > begin else plain[begin]
-        return determiner + sentence[words[begin].end() : words[last].end()]
+        opening = word if first == begin else word.lower()
+        return opening + sentence[words[begin].end() : words[last].end()]
     return None
+
+
+def _is_before_a_subject(word: str) -> bool:
+    return word.lower() in _BEFORE_A_SUBJECT or _CONTRACTED.search(word) is not None
+
+
+def _is_followed_by_is(words: Sequence[str]) -> bool:
+    """Whether a first word is the subject: every sentence begins with a capital, as "Thanks for that"."""
+    return len(words) > 1 and words[1].lower() in _AUXILIARIES.split()
+
+
+def _name_of_phrase(words: Sequence[str], names: Sequence[int], begin: int) -> int:
+    """Where the name begins that a phrase ends in, as "the night ferry to Askerholm"; the phrase's own
+    beginning where it has no article.
+    """
+    if words[begin].lower() not in _DETERMINERS:
+        return begin
+    first = next((at for at in range(begin + 1, begin + 2 + _FAR) if at in names), begin)
+    between = {word.lower() for word in words[begin + 1 : first]}
+    return begin if between & (_NO_NOUN | _DETERMINERS) else first
 
 
 def _is_cut(words: Sequence[str], article: int, last: int) -> bool:
