@@ -123,7 +123,7 @@ def _may_be_a_name(word: str) -> bool:
 
 
 def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
-    """What was the subject of what the user said last, of what may be meant by "he", "she", "it" or "they"."""
+    """What the user last asked about, as far as "he", "she", "it" or "they" may mean it."""
     for said in before:
         parts = sentences(said)
         while len(parts) > 1 and any(part.endswith("?") for part in parts[:-1]) and parts[-1][-1] != "?":
