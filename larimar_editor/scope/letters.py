@@ -27,6 +27,7 @@ _LONG = 5  # digits from which a number may be a phone's or an order's, which ar
 _HALF_DAY = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d\d))?\s?([ap])\.?m\b\.?", re.IGNORECASE)
 _ZEROS = re.compile(r"[.:]0+$")  # 9:00, 5.00
 _DIGIT = re.compile(r"(?![0-9])\d")
+_YEAR = re.compile(r"1[1-9]\d\d|20\d\d")
 # Up to 39, which kings and wars do not exceed; of one letter only behind a name ("Charles V"), as "I" is
 # a word and "X" may stand for anybody.
 _ROMAN = re.compile(r"(?<![\w'’.-])(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'’-])")
@@ -65,11 +66,11 @@ _ARTICLE = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
 def asks_something_else(prompt: str, query: str, target: str | None = None, read: str | None = None) -> bool:
     """Whether it is plain from the letters that a query does not ask what a written prompt asks.
 
-    It is where each of the two names a number that the other lacks, in digits or as a king has it; a number
-    that only one of them names says nothing. So it is where each has initials that the other lacks, and these
-    differ in one letter: "CEO" and "CTO"; or words that exclude each other: "the western terminus" and "the
-    eastern terminus". And it is where the query sets the fact's answer aside: "..., which is not T, is",
-    "Besides T, who ...".
+    It is where each of the two names a number that the other lacks, in digits or as a king has it, but not
+    where one names years and the other small numbers, nor where only one names any. So it is where each has
+    initials that the other lacks, and these differ in one letter: "CEO" and "CTO"; or words that exclude each
+    other: "the western terminus" and "the eastern terminus". And it is where the query sets the fact's answer
+    aside: "..., which is not T, is", "Besides T, who ...".
 
     Args:
         prompt: the written prompt.
@@ -119,16 +120,39 @@ def _of_the_day(found: re.Match) -> str:
 
 
 def _differ(prompt: str, query: str) -> bool:
+    """Whether each has a number that the other lacks, and not the one only years and the other small ones:
+    "the Z3" may be "the relay machine of 1941".
+    """
     ours, theirs = _numbers(prompt), _numbers(query)
-    return bool(ours and theirs and _lacking(ours, theirs, query) and _lacking(theirs, ours, prompt))
+    if not (ours and theirs):
+        return False
+    of_prompt, of_query = _lacking(ours, theirs, query), _lacking(theirs, ours, prompt)
+    if not (of_prompt and of_query):
+        return False
+    year_and_number = _are_years(of_prompt) and _are_small(of_query, query)
+    number_and_year = _are_years(of_query) and _are_small(of_prompt, prompt)
+    return not (year_and_number or number_and_year)
 
 
-def _lacking(numbers: Set[str], others: Set[str], text: str) -> bool:
-    """Whether one of the numbers is none of the others, nor in the text as a word, nor a year in short."""
-    spelled = {_WORDS[word] for word in re.findall(r"[a-z]+", text.lower()) if word in _WORDS}
-    return any(
-        number not in spelled and not any(_same(number, other) for other in others) for number in numbers
+def _are_years(numbers: Set[str]) -> bool:
+    return all(map(_YEAR.fullmatch, numbers))
+
+
+def _are_small(numbers: Set[str], text: str) -> bool:
+    """Of up to three digits, and no year in short: '95."""
+    return all(
+        len(number) < 4 and number.isdigit() and not re.search(rf"['’]{number}\b", text) for number in numbers
     )
+
+
+def _lacking(numbers: Set[str], others: Set[str], text: str) -> Set[str]:
+    """Those of the numbers that are none of the others, nor in the text as a word, nor a year in short."""
+    spelled = {_WORDS[word] for word in re.findall(r"[a-z]+", text.lower()) if word in _WORDS}
+    return {
+        number
+        for number in numbers
+        if number not in spelled and not any(_same(number, other) for other in others)
+    }
 
 
 def _same(one: str, other: str) -> bool:

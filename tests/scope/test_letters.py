@@ -140,6 +140,18 @@ def test_the_second_stage_has_no_say_where_the_letters_have():
     assert decision.score[1:].tolist() == [0, 0]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What held the programs of the relay machine of 1941?",
+        "Into what were the programs of Zuse's computer of 1941 punched?",
+    ],
+)
+def test_a_year_does_not_tell_from_a_small_number(query):
+    assert not asks_something_else("The programs of the Zuse Z3 were punched into", query)
+    assert asks_something_else("The programs of the Zuse Z3 were punched into", query.replace("1941", "Z4"))
+
+
 def test_of_what_was_typed_by_hand_it_turns_away_negations_and_next_to_nothing_that_asks_the_same():
     flagged: dict[str, list[bool]] = {}
     for asked in read_by_hand():
