@@ -21,6 +21,7 @@ _ASKING = (
     r"(?:who|whom|what|which|where|when|why|how)\b"
 )
 _HEAD = r"\W*(?:(?:and|but|so|ok|okay|then|now|also|well|great|thanks|thank\s+you|please)\b\W*)*"
+_OPENING = re.compile(rf"^{_HEAD}", re.IGNORECASE)
 # "They" may be people in general: "where do they eat haggis".
 _THEY = r"they(?=\s+[a-z]+(?:\s+(?:at|by|for|from|in|of|on|to|with))?\W*$)"
 _BY_A_PRONOUN = [
@@ -32,8 +33,8 @@ _BY_A_PRONOUN = [
         rf"{_ASKING}(?:\s+[a-z-]+){{1,3}}\s+(him|her|it|them)\b(?=\W*$)",
     )
 ]
-# "What is it that ...", "How long does it take ...", "Is it true that ..."; "What time is it?"
-_OF_NOTHING = re.compile(r"\s+(?:that|takes?|took|true|possible|time)\b", re.IGNORECASE)
+# "What is it that ...", "How long does it take ...", "Is it true that ...", "Her Majesty"; "What time is it?"
+_OF_NOTHING = re.compile(r"\s+(?:that|takes?|took|true|possible|time|majesty|highness)\b", re.IGNORECASE)
 _TIME_OF_DAY = re.compile(r"\btime\s+(?:is|was)\s+it\b", re.IGNORECASE)
 _OWNING = {"his": "he", "her": "she", "its": "it", "their": "they"}
 _ONE = {"him": "he", "them": "they", **_OWNING}
@@ -46,10 +47,10 @@ _NO_NOUN = frozenset(
 )
 _NO_NAMES = OPENERS | _NO_NOUN | _ONE.keys() | frozenset(_ONE.values())
 _BEFORE_A_VERB = frozenset("do does did will would can could may might must should shall".split())
-_TO_ANOTHER = frozenset("about by for from in of on to with".split())
+_PREPOSITIONS = frozenset("about at behind by for from in near of on over since to under until with".split())
 _IN = frozenset("in at on during since".split())  # what is behind them is seldom what a question is about
 _JOINTS = PARTICLES | {"of", "the"}
-_SHORT = 7  # words; a longer question has room for what it is about: "How hot does it get before tin melts?"
+_SHORT = 8  # words; a longer question has room for what it is about: "How hot does it get before tin melts?"
 _FEW = 3  # words of a courtesy, as "Thanks a lot!"
 _FAR = 4  # words between an article and the name that ends its phrase: "the night ferry to Askerholm"
 _OWNED = re.compile(r"\b(?:his|her|its|their)\b", re.IGNORECASE)
@@ -111,7 +112,7 @@ def _pronoun_of(question: str) -> re.Match | None:
     found = next(filter(None, (pattern.match(question) for pattern in _BY_A_PRONOUN)), None)
     if found is None or _OF_NOTHING.match(question, found.end()) or _TIME_OF_DAY.search(question):
         return None
-    words = _WORD.findall(question)
+    words = _WORD.findall(_OPENING.sub("", question))
     # "Who directed Her?"
     titled = not (found[1].islower() or question.isupper() or words[0].startswith(found[1]))
     return None if titled or len(words) > _SHORT or any(map(_may_be_a_name, words[1:])) else found
@@ -192,7 +193,7 @@ def _is_cut(words: Sequence[str], article: int, last: int) -> bool:
     """Whether a noun may follow that belongs to the name, as in "Who is the German chancellor?" """
     behind = words[last + 1] if last + 1 < len(words) else ""
     verb = article > 0 and words[article - 1].lower() in _BEFORE_A_VERB
-    return behind.islower() and not (verb or behind in _NO_NOUN or behind in _TO_ANOTHER)
+    return behind.islower() and not (verb or behind in _NO_NOUN or behind in _PREPOSITIONS)
 
 
 def _end_of_name(sentence: str, words: Sequence[re.Match], names: Sequence[int], first: int) -> int | None:
