@@ -56,10 +56,13 @@ class ChatTurns:
         """
         turns = (text[found.end() :] for found in reversed([*self.opening.finditer(text)]))
         # What a tool answered is no question, though some templates put it into a user's turn.
-        said = [self._said(turn) for turn in turns if not turn.lstrip().startswith(_TOOL)]
-        if not said:
+        said = (self._said(turn) for turn in turns if not turn.lstrip().startswith(_TOOL))
+        latest = next(said, None)
+        if latest is None:
             return None
-        (asked, begun), before = said[0], [earlier for earlier, _ in said[1:]]
+        asked, begun = latest
+        # Earlier turns are looked at only where a pronoun wants one.
+        before = (earlier for earlier, _ in said)
         return " ".join(filter(None, (said_in_full(asked, before) if asked else "", begun)))
 
     def _said(self, turn: str) -> tuple[str, str]:

@@ -41,7 +41,8 @@ _ONE = {"him": "he", "them": "they", **_OWNING}
 _WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
 _CONTRACTED = re.compile(r"['’](?:s|re|d|ll|ve|m)$")
 _DETERMINERS = frozenset("the my our your a an".split())
-_BEFORE_A_SUBJECT = frozenset(f"{_AUXILIARIES} about".split())
+_VERBS = frozenset(_AUXILIARIES.split())
+_BEFORE_A_SUBJECT = _VERBS | {"about"}
 _NO_NOUN = frozenset(
     f"{_AUXILIARIES} who whom what which where when why how that this i me you we and".split()
 )
@@ -88,10 +89,10 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
     found = _pronoun_of(question)
     if found is None or not is_without_names(others):
         return asked
-    pronoun = found[1].lower()
-    subject = _named_before(_ONE.get(pronoun, pronoun), before)
+    subject = _named_before(_one_of(found), before)
     if subject is None:
         return asked
+    pronoun = found[1].lower()
     owning = pronoun in _OWNING and not (pronoun == "her" and found.end(1) == len(question.rstrip(" ?.!")))
     own = ("'" if subject.endswith("s") else "'s") if owning else ""
     start, end = found.span(1)
@@ -118,6 +119,12 @@ def _pronoun_of(question: str) -> re.Match | None:
     return None if titled or len(words) > _SHORT or any(map(_may_be_a_name, words[1:])) else found
 
 
+def _one_of(found: re.Match) -> str:
+    """ "he" of "him" and "his", and so on."""
+    pronoun = found[1].lower()
+    return _ONE.get(pronoun, pronoun)
+
+
 def _may_be_a_name(word: str) -> bool:
     bare = _CONTRACTED.sub("", word).casefold()
     return (word[0].isupper() or word[0].isdigit()) and bare not in _NO_NAMES
@@ -130,7 +137,7 @@ def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
         while len(parts) > 1 and any(part.endswith("?") for part in parts[:-1]) and parts[-1][-1] != "?":
             parts.pop()  # "Answer in English."
         last, also = parts[-1], _pronoun_of(parts[-1])
-        about_it_too = also is not None and _ONE.get(also[1].lower(), also[1].lower()) == pronoun
+        about_it_too = also is not None and _one_of(also) == pronoun
         named_another = _OWNED.search(last) is not None  # "And its capital?"
         person = pronoun in ("he", "she")
         if (about_it_too and (person or not named_another)) or (
@@ -175,7 +182,7 @@ def _is_before_a_subject(word: str) -> bool:
 
 def _is_followed_by_is(words: Sequence[str]) -> bool:
     """Whether a first word is the subject: every sentence begins with a capital, as "Thanks for that"."""
-    return len(words) > 1 and words[1].lower() in _AUXILIARIES.split()
+    return len(words) > 1 and words[1].lower() in _VERBS
 
 
 def _name_of_phrase(words: Sequence[str], names: Sequence[int], begin: int) -> int:
