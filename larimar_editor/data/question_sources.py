@@ -18,6 +18,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.data.knowedit import KnowEditFacts
@@ -322,4 +323,5 @@ def _names_of_relations(names: Names) -> dict[str, list[str]]:
 
 def _embedded(embed: Callable[[Sequence[str]], Tensor], wordings: Sequence[str], batch: int = 256) -> Tensor:
     texts = [wording.replace(SUBJECT, "X") for wording in wordings]
-    return torch.cat([embed(texts[start : start + batch]) for start in range(0, len(texts), batch)])
+    starts = tqdm(range(0, len(texts), batch), desc="embedding wordings", unit="batch", leave=False)
+    return torch.cat([embed(texts[start : start + batch]) for start in starts])
