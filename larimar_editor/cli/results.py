@@ -79,29 +79,28 @@ def results(
         zsre,
         text,
         out=out,
-        dtype=planned.dtype,
         device=device,
         asked=tuple(asked or ()),
     )
     wanted = [] if write_only else [each for each in planned.tables if chosen is None or each.name in chosen]
+    runs = {each: replace(context, dtype=each.dtype or planned.dtype) for each in wanted}
     if not replace_tables and (
-        other := [each.name for each in wanted if made_otherwise(out / each.name, context)]
+        other := [each.name for each, run in runs.items() if made_otherwise(out / each.name, run)]
     ):
         raise typer.BadParameter(
             f"{out} has {', '.join(other)} of another checkpoint, other data or another environment: "
             "--out FOLDER makes them elsewhere, --replace in their place",
             param_hint="--out",
         )
-    for table in wanted:
+    for table, run in runs.items():
         where = methods_devices(methods_on or table.methods_device or device)
         beside = EasyEditBaselines(names_in(methods), where, typer.echo, not untimed)
-        baselines = beside if table.baselines else NoBaselines()
         own = replace(
-            context,
+            run,
             limit=table.limit,
             baseline_cases=table.baselines,
             minutes=table.minutes,
-            baselines=baselines,
+            baselines=beside if table.baselines else NoBaselines(),
         )
         if replace_tables and start_again(out / table.name, own):
             typer.echo(f"{table.name}: what was there was made otherwise, and is made again")

@@ -22,6 +22,7 @@ class Planned:
         baselines: cases at most for EasyEdit's methods; 0 runs none.
         minutes: of editing for each of them, where they edit for as long as the time goes.
         methods_device: of EasyEdit's methods, as ``--methods-device`` takes it; None: what Larimar is on.
+        dtype: of the decoder; None: the plan's.
         reading: what a reader should know of it.
     """
 
@@ -30,6 +31,7 @@ class Planned:
     baselines: int = 0
     minutes: float | None = None
     methods_device: str | None = None
+    dtype: str | None = None
     reading: str = ""
 
 
@@ -60,7 +62,7 @@ class Plan:
     Attributes:
         tables: in the page's order.
         brief: lines of the table in brief.
-        dtype: of the decoder, in Larimar's own evaluations.
+        dtype: of the decoder in Larimar's own evaluations, where a table has none of its own.
     """
 
     tables: tuple[Planned, ...]
