@@ -208,7 +208,7 @@ class LarimarSettings:
         live=True,
     )
     scope_candidates: int = setting(
-        4,
+        8,
         "written prompts that the external detector's second stage looks at; 0: the first stage decides "
         "alone, by scope_cosine",
         at_least=0,

@@ -31,6 +31,7 @@ _NO_SPACES = "\u2e80"  # from here on a character may be a word
 # Log-odds that the first stage's cosine is worth where several facts are in scope: which of a subject's
 # facts a question asks for is told apart a little better by both stages than by one.
 CLOSENESS = 10.0
+READ = 3  # candidates of one query, beside the nearest, that are read once more: the likeliest
 SURE = 0.98  # probability from which the nearest is taken without a look at those behind it
 
 
@@ -79,10 +80,11 @@ class SecondStage:
         look: gives a probability to a written prompt and a sentence.
         written: the written prompt of a row that a look-up found.
         candidates: written prompts that it looks at for each query, those nearest to any of its sentences;
-            the nearest first, and at the others where it is not `SURE`.
+            the nearest first, and at the others where it is not `SURE`. Facts about one subject are near to
+            each other, and the one that is asked for need not be among the first few.
         least_cosine: of the first stage; what is less similar is no candidate, unless the two call one thing
             differently.
-        reader: reads, where there is one, what `look` is unsure of.
+        reader: reads, where there is one, what `look` is unsure of: the nearest, and `READ` of the others.
         sure: probability from which, and up to one minus which, the word of `look` is taken.
         names: of known things; a query is read with each called as the written prompt calls it.
     """
@@ -137,9 +139,9 @@ class SecondStage:
             if open_to_doubt and not same:
                 looked_at.append(open_to_doubt)
             start += len(group)
-        self._look(result, against, [pairs[0] for pairs in looked_at])
+        self._look(result, against, [pairs[:1] for pairs in looked_at])
         unsure = [pairs[1:] for pairs in looked_at if float(result[pairs[0][0]]) < SURE]
-        self._look(result, against, [pair for pairs in unsure for pair in pairs])
+        self._look(result, against, unsure)
         return result
 
     def probability(self, written: Written, query: str) -> Tensor:
@@ -147,7 +149,7 @@ class SecondStage:
         result = torch.zeros(1, 1)
         verdict, read = self.plain(written, query)
         if verdict is not False:
-            self._look(result, torch.zeros(1), [((0, 0), written, read)])
+            self._look(result, torch.zeros(1), [[((0, 0), written, read)]])
         return result[0, 0]
 
     def plain(self, written: Written, query: str) -> tuple[bool | None, str]:
@@ -163,21 +165,33 @@ class SecondStage:
             verdict = False
         return verdict, read
 
-    def _look(self, result: Tensor, against: Tensor, pairs: Sequence[_Pair]) -> None:
+    def _look(self, result: Tensor, against: Tensor, groups: Sequence[Sequence[_Pair]]) -> None:
+        """Put the probabilities of pairs, a group for each query, into ``result``."""
+        pairs = [pair for group in groups for pair in group]
         if not pairs:
             return
         score = self.look.probabilities(_shown(pairs, self.look.reads_target))
         if self.reader is not None:
-            self._read(self.reader, score, pairs)
+            self._read(self.reader, score, [len(group) for group in groups], pairs)
         sentence, place = torch.tensor([place for place, *_ in pairs]).T
         odds = against[sentence]
         result[sentence, place] = torch.where(odds > 0, (score.logit() - odds).sigmoid(), score)
 
-    def _read(self, reader: Reader, score: Tensor, pairs: Sequence[_Pair]) -> None:
-        unsure = ((score < self.sure) & (score > 1 - self.sure)).nonzero()[:, 0]
-        if len(unsure):
-            again = _shown([pairs[place] for place in unsure.tolist()], reader.reads_target)
-            score[unsure] = reader.probabilities(again, score[unsure])
+    def _read(self, reader: Reader, score: Tensor, counts: Sequence[int], pairs: Sequence[_Pair]) -> None:
+        """Read again, of each query's pairs (``counts`` of them), the likeliest `READ` that `look` is unsure
+        of. The others that it is unsure of are none.
+        """
+        places, start = [], 0
+        for part in score.split(list(counts)):
+            unsure = ((part < self.sure) & (part > 1 - self.sure)).nonzero()[:, 0]
+            order = part[unsure].argsort(descending=True, stable=True)
+            places.append(start + unsure[order[:READ]])
+            part[unsure[order[READ:]]] = 0.0
+            start += len(part)
+        again = torch.cat(places)
+        if len(again):
+            shown = _shown([pairs[place] for place in again.tolist()], reader.reads_target)
+            score[again] = reader.probabilities(shown, score[again])
 
     def _candidates(
         self, group: Sequence[str], first: Tensor, rows: Tensor

@@ -19,7 +19,7 @@ from larimar_editor.model.loading import load_larimar
 from larimar_editor.model.scoping import NO_READER
 from larimar_editor.pretrained import embedded
 from larimar_editor.scope.calibration import moved
-from larimar_editor.scope.decision import SecondStage, Written, decide
+from larimar_editor.scope.decision import READ, SecondStage, Written, decide
 from larimar_editor.scope.detectors import transformer_of
 from larimar_editor.scope.look import CloserLook
 from larimar_editor.scope.nearest import exact
@@ -35,9 +35,9 @@ class Again(Told):
         return super().probabilities(pairs)
 
 
-def decided(query, written, look, reader, sure=0.9):
+def decided(query, written, look, reader, sure=0.9, candidates=4):
     lookup = exact(Letters.similarity, Letters.embed(list(written)))
-    stage = SecondStage(look, lambda row: Written(written[row], target="T"), 4, -1.0, reader, sure)
+    stage = SecondStage(look, lambda row: Written(written[row], target="T"), candidates, -1.0, reader, sure)
     return decide(Letters, [query], lookup, 0.5, stage)
 
 
@@ -69,6 +69,19 @@ def test_only_what_is_unsure_is_read_and_the_reader_has_the_last_word():
     assert float(decision.score[0]) == pytest.approx(0.8)
     without = decided("what aabb", written, Told(aab=0.6, bba=0.4, cab=0.05), None)
     assert int(without.nearest[0]) == 0
+
+
+def test_beside_the_nearest_the_likeliest_few_are_read_and_of_the_other_doubtful_ones_none_is_taken():
+    """Many facts about one subject are many pairs, and the reader is what a read takes its time for."""
+    likely = {"aab": 0.2, "aabc": 0.6, "aabd": 0.4, "aabe": 0.7, "aabf": 0.5, "aabg": 0.95}
+    reader = Again(otherwise=0.3)
+    found = decided("what aab", [f"{name} is" for name in likely], Told(**likely), reader, candidates=6)
+    nearest, others = ({written.split()[0] for written, _ in pairs} for pairs in reader.asked)
+    assert nearest == {"aab"} and others == {"aabe", "aabc", "aabf"} and READ == len(others)
+    assert int(found.nearest[0]) == 5 and float(found.score[0]) == pytest.approx(0.95), "no doubt of it"
+    doubtful = likely | {"aabg": 0.05}
+    found = decided("what aab", [f"{name} is" for name in doubtful], Told(**doubtful), reader, candidates=6)
+    assert not bool(found.in_scope[0]) and float(found.score[0]) == pytest.approx(0.3), "not 0.4, of aabd"
 
 
 @pytest.mark.parametrize(("sure", "asked"), [(0.5, 0), (0.7, 1), (0.95, 2), (1.0, 3)])
