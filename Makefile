@@ -68,7 +68,7 @@ gemma: setup
 		--model llama-gemma3-270m --out data/gemma-answers.part && mv data/gemma-answers.part data/gemma-answers.jsonl)
 	$(BIN)/larimar-editor train configs/training/gemma3-270m.yaml --device cpu --out runs/gemma3-270m
 	test -e $(GEMMA) || (cp -r runs/gemma3-270m/checkpoint $(GEMMA).part && mv $(GEMMA).part $(GEMMA))
-	for table in counterfact knowedit subjects lengths; do \
+	for table in counterfact realworld knowedit subjects lengths; do \
 		$(BIN)/larimar-editor eval $$table --hparams LARIMAR/gemma3-270m --dtype bfloat16 --baselines 0 \
 			--out results/gemma $(ARGS) || exit 1; done
 

@@ -34,7 +34,7 @@ from larimar_editor.evaluation.harness.records import Condition, LeftOut, read_r
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.evaluation.harness.scores import score_pairs
 from larimar_editor.evaluation.harness.trials import Stage, Trial, records_of, stage_of
-from larimar_editor.evaluation.tables import NAMES, find
+from larimar_editor.evaluation.tables import NAMES, find, realworld
 from larimar_editor.evaluation.tables.counterfact import with_rephrasings
 from larimar_editor.evaluation.tables.longcontext import (
     FACTS,
@@ -294,12 +294,17 @@ def test_every_evaluation_writes_its_files_and_says_what_it_reads(name, hparams,
     assert read <= {*find(name).reads}
 
 
-def test_real_world_answers_are_left_out_where_there_is_no_chat_template(hparams, tmp_path):
+def test_a_decoder_without_a_chat_template_is_asked_the_prompt_as_it_is(hparams, tmp_path, monkeypatch):
     context = Context(hparams, out=tmp_path / "all", limit=2)
     context.larimar().tokenizer.chat_template = None
+    asked, answered = [], realworld.answers
+    monkeypatch.setattr(
+        realworld, "answers", lambda model, texts, **how: asked.extend(texts) or answered(model, texts, **how)
+    )
     summary = find("realworld").run(context, tmp_path, progress=False)
-    assert not summary["rows"] and len(summary["left_out"]) == 3
-    assert all("no chat template" in reason for reason in summary["left_out"].values())
+    assert not summary["left_out"] and len(summary["rows"]) == 3
+    edits = context.counterfact_edits
+    assert {edit.prompt for edit in edits} <= {*asked} and not any("<|im_start|>" in text for text in asked)
 
 
 def test_the_command_runs_all_and_collects_their_tables(hparams, tmp_path, monkeypatch):

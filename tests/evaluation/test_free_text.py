@@ -42,13 +42,12 @@ def test_generation_stops_at_a_given_text(tiny):
     assert end in stopped and free.startswith(stopped) and len(stopped) < len(free)
 
 
-def test_a_tokenizer_without_a_template_is_named(tokenizer):
-    bare = AutoTokenizer.from_pretrained(resolve(DECODER))
-    bare.chat_template = None
-    with pytest.raises(ValueError, match="no chat template"):
-        in_chat(bare, "The capital of Peru is")
+def test_a_prompt_is_the_users_turn_where_there_are_turns(tokenizer):
     text = in_chat(tokenizer, "The capital of Peru is")
     assert "You are a helpful assistant." in text and "The capital of Peru is" in text
+    bare = AutoTokenizer.from_pretrained(resolve(DECODER))
+    bare.chat_template = None
+    assert in_chat(bare, "The capital of Peru is") == "The capital of Peru is"
 
 
 def test_entropy_of_ngrams_against_its_definition():

@@ -1,5 +1,5 @@
 """EasyEdit's real-world evaluation: the prompt as a user's turn in the decoder's chat template, greedy until
-the answer ends of its own accord, and exact match.
+the answer ends of its own accord, and exact match. EasyEdit refuses a decoder without a template.
 """
 
 from __future__ import annotations
@@ -15,16 +15,11 @@ MOST_TOKENS = 64
 
 
 def in_chat(tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:
-    """A prompt as the user's turn, up to where the assistant's begins.
-
-    Raises:
-        ValueError: a tokenizer without a chat template.
+    """A prompt as the user's turn, up to where the assistant's begins. Where the tokenizer has no chat
+    template, as those of decoders that were trained on plain text alone, it stays as it is.
     """
     if not getattr(tokenizer, "chat_template", None):
-        raise ValueError(
-            f"the tokenizer {tokenizer.name_or_path} has no chat template, which real-world prompts are put "
-            "in; set tokenizer.chat_template, or take an instruction-tuned decoder"
-        )
+        return prompt
     turns = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}]
     return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
 

@@ -18,7 +18,7 @@ from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.many_edits import last_of_each_prompt, write_all
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.real_world import answer_in, exact_match, in_chat, sampling
-from larimar_editor.evaluation.harness.records import Condition, LeftOut, cases_of
+from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.single_edits import answered_alone
 from larimar_editor.evaluation.harness.trials import Stage, Trial, request
 
@@ -86,10 +86,7 @@ class _Chat:
         return [text for (stage,) in results for text in stage["answers"]]
 
     def _asked(self, edits: Sequence[Edit]) -> list[str]:
-        try:
-            return [in_chat(self.tokenizer, prompt) for prompt in _prompts(edits)]
-        except ValueError as error:  # no chat template: the other tables are made all the same
-            raise LeftOut(str(error)) from error
+        return [in_chat(self.tokenizer, prompt) for prompt in _prompts(edits)]
 
 
 def _prompts(edits: Sequence[Edit]) -> list[str]:
@@ -166,8 +163,8 @@ EVALUATION = Evaluation(
         Column("within", "Target in the answer, as written", _share("written", "within")),
         Column("reworded_within", "In the answer, reworded", _share("reworded", "within")),
     ),
-    note="The prompt is the user's turn in the decoder's chat template; greedy, until a full stop, a line's "
-    "end or the end of the text; exact but for case, punctuation, articles and white space. EasyEdit's "
-    "methods get the first cases only.",
+    note="The prompt is the user's turn in the decoder's chat template, if it has one; greedy, until a full "
+    "stop, a line's end or the end of the text; exact but for case, punctuation, articles and white space. "
+    "EasyEdit's methods get the first cases only.",
     reads=("counterfact", "zsre"),
 )
