@@ -3,12 +3,14 @@ asked for is passed over.
 """
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from larimar_editor.cli import app
@@ -157,10 +159,34 @@ def test_a_command_names_the_files_that_were_given():
     assert said.endswith("--counterfact c.json --data a.json")
 
 
+def test_other_decoders_have_a_column_each_where_they_are_measured(published, tmp_path):
+    others = {
+        "folders": {"Gemma": "gemma", "Qwen": "qwen"},
+        "measures": [
+            {"table": "compare", "column": "rewrite_acc", "measure": "right"},
+            {"table": "compare", "column": "rewrite_acc", "measure": "right, of MEMIT", "ours": "MEMIT"},
+            {"table": "zsre", "column": "edit", "measure": "not measured"},
+        ],
+        "reading": "Made elsewhere.",
+    }
+    path = tmp_path / "with-others.yaml"
+    path.write_text(PLAN + yaml.safe_dump({"other_decoders": others}))
+    with_others = replace(published, plan=Plan.read(path))
+    assert with_others.page("") == published.page(""), "none of them is there"
+    shutil.copytree(published.folder / "compare", published.folder / "gemma" / "compare")
+    page = with_others.page("", "Closing.")
+    assert page.index("## compare") < page.index("## Other decoders") < page.index("Closing.")
+    section = page.split("## Other decoders")[1]
+    assert "Made elsewhere." in section and "Qwen" not in section
+    assert cells(section, "right")[0] == cells(section, "right")[1] == "1.000 (0.510 to 1.000; n = 4)"
+    assert cells(section, "right, of MEMIT")[1].startswith("0.875 (")
+    assert cells(section, "not measured") == ["–", "–"]
+
+
 def test_the_plan_that_ships_has_every_table_and_measures_that_there_are():
     plan = Plan.read(ROOT / "configs" / "results.yaml")
     assert sorted(each.name for each in plan.tables) == sorted(NAMES)
-    for measure in plan.brief:
+    for measure in (*plan.brief, *plan.other_decoders.measures):
         assert measure.column in {column.key for column in find(measure.table).columns}
 
 
@@ -169,6 +195,7 @@ def test_the_plan_that_ships_has_every_table_and_measures_that_there_are():
     [
         ("tables: {compares: {}}", "no table 'compares'"),
         ("tables: {compare: {cases: 3}}", "Planned has no cases"),
+        ("tables: {}\nother_decoders: {folder: x}", "OtherDecoders has no folder"),
         ("tables: {}\nbrief: [{table: kn, column: x, measure: y}]", "no table 'kn'"),
     ],
 )

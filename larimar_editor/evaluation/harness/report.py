@@ -21,7 +21,7 @@ def estimates_frame(
         headers: key to header; headers may be alike.
         paper: ``name`` and plain numbers under the same keys.
     """
-    own = [[row["name"], *(_estimate(row[key]) for key in headers)] for row in rows]
+    own = [[row["name"], *(with_interval(row[key]) for key in headers)] for row in rows]
     theirs = [[PAPER + row["name"], *(str(row.get(key, NOTHING)) for key in headers)] for row in paper]
     return pd.DataFrame(own + theirs, columns=["", *headers.values()])
 
@@ -47,6 +47,16 @@ def write_table(frame: pd.DataFrame, out: Path, name: str = "table") -> str:
     (out / f"{name}.tex").write_text(frame.to_latex(index=False, escape=True), encoding="utf-8")
     frame.to_csv(out / f"{name}.csv", index=False)
     return text
+
+
+def with_interval(estimate: Mapping | None) -> str:
+    """An estimate with its interval and how many cases it is of."""
+    if estimate is None:
+        return NOTHING
+    value, low, high = (shown(estimate[key]) for key in ("value", "low", "high"))
+    p = f"; p = {estimate['p']:.2g}" if "p" in estimate else ""
+    interval = "" if estimate["low"] == estimate["high"] else f"{low} to {high}; "
+    return f"{value} ({interval}n = {estimate['count']}{p})"
 
 
 def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
@@ -85,12 +95,3 @@ def note(summary: Mapping) -> str:
 def shown(number: float) -> str:
     """A number as tables have it."""
     return f"{number:.1f}" if abs(number) >= 10 else f"{number:.3f}"
-
-
-def _estimate(estimate: Mapping | None) -> str:
-    if estimate is None:
-        return NOTHING
-    value, low, high = (shown(estimate[key]) for key in ("value", "low", "high"))
-    p = f"; p = {estimate['p']:.2g}" if "p" in estimate else ""
-    interval = "" if estimate["low"] == estimate["high"] else f"{low} to {high}; "
-    return f"{value} ({interval}n = {estimate['count']}{p})"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import pandas as pd
 import yaml
 
 from larimar_editor.evaluation.harness.baselines import METHODS
-from larimar_editor.evaluation.harness.report import NOTHING, markdown, note, shown
+from larimar_editor.evaluation.harness.report import NOTHING, markdown, note, shown, with_interval
 from larimar_editor.evaluation.published.plan import Measure, Plan, Planned
 from larimar_editor.evaluation.tables import find
 
@@ -68,6 +68,7 @@ class Published:
         for planned in self.plan.tables:
             if planned.name in self.summaries:
                 parts += self._section(planned)
+        parts += self._other_decoders()
         parts += [closing] if closing else []
         return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -103,6 +104,22 @@ class Published:
             yield f"On the same cases, differences:\n\n{(folder / 'paired.md').read_text(encoding='utf-8')}"
         if (folder / "figure.png").exists():
             yield f"![{summary['title']}]({self.folder.name}/{planned.name}/figure.png)"
+
+    def _other_decoders(self) -> list[str]:
+        others = self.plan.other_decoders
+        measured = {
+            name: summaries
+            for name, folder in others.folders.items()
+            if (summaries := replace(self, folder=self.folder / folder).summaries)
+        }
+        if not measured:
+            return []
+        columns = {_SHIPPED: self.summaries} | measured
+        rows = [
+            [measure.measure, *(_of_larimar(summaries, measure) for summaries in columns.values())]
+            for measure in others.measures
+        ]
+        return ["## Other decoders", others.reading, markdown(pd.DataFrame(rows, columns=["", *columns]))]
 
     def _made_with(self, settings: Mapping[str, Any]) -> str:
         which = "an earlier checkpoint, " if self._is_earlier(settings) else "checkpoint "
@@ -166,6 +183,11 @@ def _row_name(rows: Mapping[str, Mapping], pattern: str, method: str) -> str | N
     return next((name for name in rows if re.fullmatch(wanted, name)), None)
 
 
+def _of_larimar(summaries: Mapping[str, Mapping], measure: Measure) -> str:
+    rows = summaries[measure.table]["rows"] if measure.table in summaries else ()
+    return with_interval(next((row[measure.column] for row in rows if row["name"] == measure.ours), None))
+
+
 def _value(estimate: Mapping | None) -> str:
     return NOTHING if estimate is None else shown(estimate["value"])
 
@@ -181,6 +203,7 @@ def _compact(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return markdown(pd.DataFrame(rows, columns=list(headers)))
 
 
+_SHIPPED = "SmolLM2-135M"
 _EARLIER = "Made with an earlier checkpoint than the one that ships.\n"
 _IN_PART = "Made in part with an earlier checkpoint than the one that ships.\n"
 _ABOUT_BRIEF = (

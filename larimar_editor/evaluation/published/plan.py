@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,17 +56,34 @@ class Measure:
 
 
 @dataclass(frozen=True)
+class OtherDecoders:
+    """Tables of other decoders than the shipped checkpoint's, a column for each.
+
+    Attributes:
+        folders: of each decoder, by its name for people, the folder in which `larimar-editor eval` wrote.
+        measures: lines of the table; a measure's ``ours`` names the row.
+        reading: what a reader should know of it.
+    """
+
+    folders: Mapping[str, str] = field(default_factory=dict)
+    measures: tuple[Measure, ...] = ()
+    reading: str = ""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a YAML file plans.
 
     Attributes:
         tables: in the page's order.
         brief: lines of the table in brief.
+        other_decoders: what stands behind the tables.
         dtype: of the decoder in Larimar's own evaluations, where a table has none of its own.
     """
 
     tables: tuple[Planned, ...]
     brief: tuple[Measure, ...] = ()
+    other_decoders: OtherDecoders = field(default_factory=OtherDecoders)
     dtype: str = "float32"
 
     @classmethod
@@ -85,10 +102,13 @@ class Plan:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
         tables = [_made(Planned, {"name": name, **(of or {})}, path) for name, of in values["tables"].items()]
         brief = [_made(Measure, each, path) for each in values.get("brief", ())]
-        for name in (*(each.name for each in tables), *(each.table for each in brief)):
+        others = _made(OtherDecoders, values.get("other_decoders") or {}, path)
+        others = replace(others, measures=tuple(_made(Measure, each, path) for each in others.measures))
+        named = [each.name for each in tables] + [each.table for each in (*brief, *others.measures)]
+        for name in named:
             if name not in NAMES:
                 raise ValueError(f"{path}: there is no table {name!r}; there are {', '.join(NAMES)}")
-        return cls(tuple(tables), tuple(brief), values.get("dtype", cls.dtype))
+        return cls(tuple(tables), tuple(brief), others, values.get("dtype", cls.dtype))
 
 
 def _made(kind: type, values: Mapping[str, Any], path: Path):
