@@ -82,7 +82,8 @@ def every_row(similarity: Similarity, written: Tensor, alive: Tensor | None = No
 
 def _of_shortlist(query: Tensor, written: Tensor, alive: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
     """Scores and rows ``(count,)`` of one query ``(E,)``."""
-    near = (written @ query.half())[None].float()
+    # As a layer's, for which there are kernels that are twice as fast as a product with one vector is.
+    near = F.linear(query.half()[None], written).float()
     (rows,) = _best(near, alive, max(_SHORTLIST, count))[1]
     scores = written[rows.clamp(min=0)].float() @ query
     (best,), (places,) = _best(scores.masked_fill(rows < 0, -torch.inf)[None], None, count)
