@@ -83,28 +83,36 @@ def results(
         asked=tuple(asked or ()),
     )
     wanted = [] if write_only else [each for each in planned.tables if chosen is None or each.name in chosen]
-    runs = {each: replace(context, dtype=each.dtype or planned.dtype) for each in wanted}
+    runs = {
+        each.name: replace(
+            context,
+            dtype=each.dtype or planned.dtype,
+            limit=each.limit,
+            baseline_cases=each.baselines,
+            minutes=each.minutes,
+            baselines=EasyEditBaselines(
+                names_in(methods),
+                methods_devices(methods_on or each.methods_device or device),
+                typer.echo,
+                not untimed,
+            )
+            if each.baselines
+            else NoBaselines(),
+        )
+        for each in wanted
+    }
     if not replace_tables and (
-        other := [each.name for each, run in runs.items() if made_otherwise(out / each.name, run)]
+        other := [name for name, run in runs.items() if made_otherwise(out / name, run)]
     ):
         raise typer.BadParameter(
             f"{out} has {', '.join(other)} of another checkpoint, other data or another environment: "
             "--out FOLDER makes them elsewhere, --replace in their place",
             param_hint="--out",
         )
-    for table, run in runs.items():
-        where = methods_devices(methods_on or table.methods_device or device)
-        beside = EasyEditBaselines(names_in(methods), where, typer.echo, not untimed)
-        own = replace(
-            run,
-            limit=table.limit,
-            baseline_cases=table.baselines,
-            minutes=table.minutes,
-            baselines=beside if table.baselines else NoBaselines(),
-        )
-        if replace_tables and start_again(out / table.name, own):
-            typer.echo(f"{table.name}: what was there was made otherwise, and is made again")
-        find(table.name).run(own, out / table.name)
+    for name, run in runs.items():
+        if replace_tables and start_again(out / name, run):
+            typer.echo(f"{name}: what was there was made otherwise, and is made again")
+        find(name).run(run, out / name)
     published = Published(out, planned, context.which_larimar()["checkpoint"])
     page = out.with_suffix(".md")
     around = (_text(out / "introduction.md", "# Results"), _text(out / "closing.md"))

@@ -205,17 +205,17 @@ class SecondStage:
             first = first.masked_fill(fragment & (first < _THE_SAME), -torch.inf)
         best = first.flatten().topk(min(self.candidates, first.numel()))
         least = max(self.least_cosine, float(best.values[0]) - TOO_FAR_BEHIND)
-        found: list[tuple[int, int, Written]] = []
+        found = []
         for score, flat in zip(best.values.tolist(), best.indices.tolist()):
             sentence, k = divmod(flat, first.shape[1])
             if rows[sentence, k] < 0 or score == -torch.inf:
                 continue
             written = self.written(int(rows[sentence, k]))
-            if [written.prompt] == group:  # nothing is nearer, and the others need not be fetched
-                return [*found, (sentence, k, written)]
             # Names of one thing may be alike in nothing, as initials are: no cosine is asked of them.
             if score >= least or self._as_called(written, group[sentence]) != group[sentence]:
                 found.append((sentence, k, written))
+            if [written.prompt] == group:  # nothing is nearer, and the others need not be fetched
+                break
         return found
 
     def _as_called(self, written: Written, query: str) -> str:

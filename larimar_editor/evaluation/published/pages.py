@@ -115,10 +115,8 @@ class Published:
         if not measured:
             return []
         columns = {_SHIPPED: self.summaries} | measured
-        rows = [
-            [measure.measure, *(_of_larimar(summaries, measure) for summaries in columns.values())]
-            for measure in others.measures
-        ]
+        of_each = lambda measure: (_of_larimar(summaries, measure) for summaries in columns.values())
+        rows = [[each.measure, *map(with_interval, of_each(each))] for each in others.measures]
         return ["## Other decoders", others.reading, markdown(pd.DataFrame(rows, columns=["", *columns]))]
 
     def _made_with(self, settings: Mapping[str, Any]) -> str:
@@ -133,8 +131,7 @@ class Published:
         summary = self.summaries[measure.table]
         rows = {row["name"]: row for row in summary["rows"]}
         differences = {row["name"]: row for row in summary["paired"]}
-        ours = rows.get(measure.ours)
-        cells = [_value(ours and ours[measure.column])]
+        cells = [_value(_of_larimar(self.summaries, measure))]
         for method in METHODS:
             name = _row_name(rows, measure.theirs, method)
             known = rows[name][measure.column] if name else None
@@ -183,9 +180,9 @@ def _row_name(rows: Mapping[str, Mapping], pattern: str, method: str) -> str | N
     return next((name for name in rows if re.fullmatch(wanted, name)), None)
 
 
-def _of_larimar(summaries: Mapping[str, Mapping], measure: Measure) -> str:
+def _of_larimar(summaries: Mapping[str, Mapping], measure: Measure) -> Mapping | None:
     rows = summaries[measure.table]["rows"] if measure.table in summaries else ()
-    return with_interval(next((row[measure.column] for row in rows if row["name"] == measure.ours), None))
+    return next((row[measure.column] for row in rows if row["name"] == measure.ours), None)
 
 
 def _value(estimate: Mapping | None) -> str:
