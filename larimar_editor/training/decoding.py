@@ -68,6 +68,27 @@ def logits_of(decoder: PreTrainedModel, hidden: Tensor) -> Tensor:
     return logits if cap is None else cap * torch.tanh(logits / cap)
 
 
+def of_logits(
+    decoder: PreTrainedModel, hidden: Tensor, score: Callable[[Tensor, slice], Tensor], at_once: int = 2**25
+) -> Tensor:
+    """What ``score`` makes of every state's logits, ``(n, ...)``, without all logits being there together.
+
+    With a vocabulary of 262,144 words the logits of a step are larger than everything else in it.
+
+    Args:
+        decoder: whose output embeddings make the logits.
+        hidden: chosen hidden states ``(n, hidden)``.
+        score: logits ``(m, vocabulary)`` and which of the ``n`` they are of, to ``(m, ...)``.
+        at_once: about how many logits are made together; those of more are made again for the backward pass.
+    """
+    count = max(1, at_once // decoder.get_output_embeddings().weight.shape[0])
+    if len(hidden) <= count:
+        return score(logits_of(decoder, hidden), slice(0, len(hidden)))
+    parts = [slice(start, start + count) for start in range(0, len(hidden), count)]
+    scored = lambda states, part: score(logits_of(decoder, states), part)
+    return torch.cat([checkpoint(scored, hidden[part], part, use_reentrant=False) for part in parts])
+
+
 @contextlib.contextmanager
 def checkpointed_layers(
     decoder: PreTrainedModel,

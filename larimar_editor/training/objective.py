@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from transformers import PreTrainedModel
 
 from larimar_editor.model.larimar import LarimarForCausalLM
-from larimar_editor.training.decoding import checkpointed_layers, hidden_states, logits_of
+from larimar_editor.training.decoding import checkpointed_layers, hidden_states, logits_of, of_logits
 from larimar_editor.training.episodes import pseudoinverse, read_episodes, reading_kl
 from larimar_editor.training.fused_lora import fused_lora
 from larimar_editor.training.rows import Rows
@@ -138,7 +139,8 @@ class LarimarObjective(nn.Module):
         with self._adapted(), checkpointed_layers(larimar.decoder, layers, self.checkpointing, self._adapted):
             states = [self._bucket(asked, part) for part in asked.buckets(self.bucket_tokens)]
         return _Predictions(
-            logits_of(larimar.decoder, torch.cat(states)),
+            larimar.decoder,
+            torch.cat(states),
             asked.ids[:, 1:][asked.wanted],
             asked.weights[:, 1:][asked.wanted],
             asked.term[:, None].expand_as(asked.wanted)[asked.wanted],
@@ -157,25 +159,28 @@ class LarimarObjective(nn.Module):
 
     def _divergence(self, flat: _Predictions, asked: _Questions) -> Tensor:
         """``KL(base || with something else in memory)`` per unit of weight."""
-        rows = asked.term == _OTHER
+        rows, chosen = asked.term == _OTHER, flat.term == _OTHER
         if not bool(rows.any()):
-            return flat.logits.new_zeros(())
+            return flat.hidden.new_zeros(())
         length = int(asked.lengths[rows].max())
         with torch.no_grad():
             base = hidden_states(self.larimar.decoder, asked.ids[rows, :length])[:, :-1][
                 asked.wanted[rows, : length - 1]
             ]
-            base = logits_of(self.larimar.decoder, base).log_softmax(-1)
-        chosen = flat.term == _OTHER
-        predicted, weight = flat.logits[chosen].log_softmax(-1), flat.weights[chosen]
-        each = F.kl_div(predicted, base, log_target=True, reduction="none").sum(-1)
-        return (each * weight).sum() / weight.sum().clamp_min(1e-9)
+
+        def divergence(logits: Tensor, part: slice) -> Tensor:
+            with torch.no_grad():
+                wanted = logits_of(self.larimar.decoder, base[part]).log_softmax(-1)
+            return F.kl_div(logits.log_softmax(-1), wanted, log_target=True, reduction="none").sum(-1)
+
+        each = of_logits(self.larimar.decoder, flat.hidden[chosen], divergence)
+        return _mean(each, flat.weights[chosen])
 
     def _language_model(self, rows: Rows) -> Tensor:
         """``-ln p(x_i | x_{i-1} .. x_1)`` of the texts, nothing in memory (paper, eq. (obj), last term)."""
         ids, wanted = rows.ids[~rows.other], rows.weights[~rows.other, 1:] > 0
-        logits = logits_of(self.larimar.decoder, hidden_states(self.larimar.decoder, ids)[:, :-1][wanted])
-        return F.cross_entropy(logits, ids[:, 1:][wanted])
+        hidden = hidden_states(self.larimar.decoder, ids)[:, :-1][wanted]
+        return _surprise(self.larimar.decoder, hidden, ids[:, 1:][wanted])[0].mean()
 
 
 @dataclass
@@ -211,24 +216,39 @@ class _Questions:
 
 @dataclass
 class _Predictions:
-    """Every token that is to be predicted: logits ``(n, vocabulary)``, label, weight and term ``(n,)``
-    each.
+    """Every token that is to be predicted: the state that it is predicted from ``(n, hidden)``; label, weight
+    and term ``(n,)`` each.
     """
 
-    logits: Tensor
+    decoder: PreTrainedModel
+    hidden: Tensor
     labels: Tensor
     weights: Tensor
     term: Tensor
 
     def reconstruction(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """``-ln p(x | z)`` per unit of weight, and accuracy on tokens of full weight."""
-        logits, labels, weights = self.logits[chosen], self.labels[chosen], self.weights[chosen]
-        loss = (F.cross_entropy(logits, labels, reduction="none") * weights).sum() / weights.sum().clamp_min(
-            1e-9
-        )
+        weights = self.weights[chosen]
+        each, right = _surprise(self.decoder, self.hidden[chosen], self.labels[chosen])
         full = weights == 1
-        right = (logits.detach().argmax(-1) == labels) & full
-        return loss, right.sum() / full.sum().clamp_min(1)
+        return _mean(each, weights), (right.detach() * full).sum() / full.sum().clamp_min(1)
+
+
+def _surprise(decoder: PreTrainedModel, hidden: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """``-ln p(label)`` ``(n,)``, and 1 where no token is likelier than the label, else 0."""
+
+    def score(logits: Tensor, part: slice) -> Tensor:
+        each = F.cross_entropy(logits, labels[part], reduction="none")
+        known = logits.detach()  # argmax is several times as slow on a CPU as the largest value
+        right = known.gather(1, labels[part, None])[:, 0] == known.amax(-1)
+        return torch.stack((each, right.to(each)), dim=1)
+
+    each, right = of_logits(decoder, hidden, score).unbind(1)
+    return each, right
+
+
+def _mean(each: Tensor, weights: Tensor) -> Tensor:
+    return (each * weights).sum() / weights.sum().clamp_min(1e-9)
 
 
 def _questions(rows: Rows, readouts: Tensor, Z: Tensor, objective: Objective) -> _Questions:

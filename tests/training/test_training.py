@@ -24,7 +24,7 @@ from larimar_editor.model.closed_form import fit
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
 from larimar_editor.training import loop, saves, starts
-from larimar_editor.training.decoding import hidden_states, logits_of
+from larimar_editor.training.decoding import hidden_states, logits_of, of_logits
 from larimar_editor.training.episodes import kl_strength, read_episodes, reading_kl
 from larimar_editor.training.fused_lora import fused_lora
 from larimar_editor.training.objective import LarimarObjective
@@ -540,6 +540,25 @@ def test_training_sees_the_decoders_own_logits(scaled):
     ids = torch.tensor([[5, 6, 7]])
     hidden = hidden_states(decoder, ids)
     torch.testing.assert_close(logits_of(decoder, hidden[0]), decoder(ids).logits[0].float())
+
+
+def test_logits_made_part_by_part_have_the_loss_and_the_gradients_of_all_at_once():
+    """Also the gradient of the output embeddings, where they are trained."""
+    decoder = tiny_llama(vocab_size=50)
+    head = decoder.get_output_embeddings().weight
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(23, head.shape[1], generator=generator, requires_grad=True)
+    labels = torch.randint(head.shape[0], (23,), generator=generator)
+    weights = torch.rand(23, generator=generator)
+    score = lambda logits, part: F.cross_entropy(logits, labels[part], reduction="none")
+    parts = of_logits(decoder, hidden, score, at_once=5 * head.shape[0])
+    together = F.cross_entropy(hidden @ head.T, labels, reduction="none")
+    torch.testing.assert_close(parts, together)
+    gradients = [
+        torch.autograd.grad((weights * each).sum(), (hidden, head), retain_graph=True)
+        for each in (parts, together)
+    ]
+    torch.testing.assert_close(*gradients)
 
 
 def test_a_prior_that_is_read_by_is_kept_also_where_none_is_trained(run_folder, tokenizer):
