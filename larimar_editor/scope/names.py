@@ -108,6 +108,10 @@ class OtherNames:
                 written[name.casefold()].add(name)
         self._written, self._groups = dict(written), dict(places)
 
+    def __deepcopy__(self, memo: dict) -> OtherNames:
+        """Itself, as it never changes: a model's copy would take seconds over 64,500 names."""
+        return self
+
     def usual(self, text: str) -> str:
         """A text, with each thing in it called by its usual name, the first of its group: two texts about one
         thing are alike then, whatever they call it. A name of several things stays, and a part of a thing's

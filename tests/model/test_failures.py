@@ -127,9 +127,13 @@ def points(count: int, wanted: int, seed: int = 0) -> list[int]:
 def test_a_first_edit_that_fails_anywhere_leaves_the_decoder_as_it_was(tokenizer, hparams, options):
     decoder = tiny_llama(len(tokenizer))
     before, plain = structure(decoder), logits(decoder, tokenizer)
-    with FailsAt() as steps:
-        twin, _ = apply_larimar_to_model(tiny_llama(len(tokenizer)), tokenizer, FACTS, hparams, **options)
+    edit_another = lambda: apply_larimar_to_model(
+        tiny_llama(len(tokenizer)), tokenizer, FACTS, hparams, **options
+    )
+    twin, _ = edit_another()
     expected = logits(twin, tokenizer)
+    with FailsAt() as steps:  # now that what is read once in a process was read
+        edit_another()
     failed = set()
     for number in points(steps.count, 30 if options.get("copy") else 60):
         with pytest.raises(Injected) as error, FailsAt(number):
