@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
 
-from larimar_editor.scope.pronouns import said_in_full
+from larimar_editor.scope.follow_ups import said_in_full
 
 _SAID = ("Larimar first", "Larimar second", "Larimar third")  # stand-ins for what is said
 _ROLES = ("user", "assistant", "user")
@@ -51,8 +51,8 @@ class ChatTurns:
         return cls(_pattern(opening, special), _pattern(closing, special), special)
 
     def last_question(self, text: str) -> str | None:
-        """What the user said last, with what a pronoun in it stands for (`said_in_full`), and, after it, what
-        the assistant has begun to say; None of a text that is no chat.
+        """What the user said last, with what it leaves to what was asked before (`said_in_full`), and, after
+        it, what the assistant has begun to say; None of a text that is no chat.
         """
         turns = (text[found.end() :] for found in reversed([*self.opening.finditer(text)]))
         # What a tool answered is no question, though some templates put it into a user's turn.
@@ -61,7 +61,7 @@ class ChatTurns:
         if latest is None:
             return None
         asked, begun = latest
-        # Earlier turns are looked at only where a pronoun wants one.
+        # Earlier turns are looked at only where the question leaves something to them.
         before = (earlier for earlier, _ in said)
         return " ".join(filter(None, (said_in_full(asked, before) if asked else "", begun)))
 

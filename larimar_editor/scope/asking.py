@@ -70,12 +70,15 @@ def odds_against(parts: Sequence[str]) -> list[float]:
     followed = any(_QUESTION.search(sentence) for sentence in parts[-1:])
     return [
         0.0
-        if _QUESTION.search(sentence)
-        or _REQUEST.match(sentence)
-        or (_OWN.match(sentence) and not (followed and place < last))
+        if asks(sentence) or (_OWN.match(sentence) and not (followed and place < last))
         else math.log(SAID if place < last else max(1, last - FEW + 1))
         for place, sentence in enumerate(parts)
     ]
+
+
+def asks(sentence: str) -> bool:
+    """Whether it is a question or a request."""
+    return bool(_QUESTION.search(sentence) or _REQUEST.match(sentence))
 
 
 def _is_said(sentence: str) -> bool:

@@ -6,7 +6,8 @@ import pytest
 
 from larimar_editor.data.questions.by_hand import read_by_hand
 from larimar_editor.scope.asking import NOBODY, odds_against
-from larimar_editor.scope.pronouns import is_about_a_pronoun, said_in_full
+from larimar_editor.scope.follow_ups import said_in_full
+from larimar_editor.scope.pronouns import is_about_a_pronoun
 from larimar_editor.utils.sentences import sentences
 
 ASKED = [

@@ -1,0 +1,150 @@
+"""Which words of a sentence are a name, by their capitals, and which name it is about."""
+
+from __future__ import annotations
+
+import re
+
+from larimar_editor.scope.small_words import AUXILIARIES, OPENERS, PARTICLES
+
+_WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
+_CONTRACTED = re.compile(r"['’](?:s|re|d|ll|ve|m)$")
+_DETERMINERS = frozenset("the my our your a an".split())
+_BEFORE_A_SUBJECT = AUXILIARIES | {"about"}
+_NO_NOUN = AUXILIARIES | frozenset("who whom what which where when why how that this i me you we and".split())
+_PRONOUNS = frozenset("he she it they him her them his its their".split())
+_NO_NAMES = OPENERS | _NO_NOUN | _PRONOUNS
+_BEFORE_A_VERB = frozenset("do does did will would can could may might must should shall".split())
+_PREPOSITIONS = frozenset("about at behind by for from in near of on over since to under until with".split())
+_IN = frozenset("in at on during since".split())  # what is behind them is seldom what a question is about
+_JOINTS = PARTICLES | {"of", "the"}
+_FAR = 4  # words between an article and the name that ends its phrase: "the night ferry to Askerholm"
+
+
+def words_of(text: str) -> list[str]:
+    """Its words, joined ones ("Smith-Jones", "U.K", "Ada's") as one."""
+    return _WORD.findall(text)
+
+
+def may_be_a_name(word: str) -> bool:
+    """Whether a word, not the first of its sentence, begins as names and numbers do."""
+    bare = _CONTRACTED.sub("", word).casefold()
+    return (word[0].isupper() or word[0].isdigit()) and bare not in _NO_NAMES
+
+
+def subject_of(sentence: str) -> str | None:
+    """What a sentence is about: its one name, with its article, where it stands behind "is" or "about" or
+    begins the sentence.
+    """
+    read = _Read(sentence)
+    for begin, word in enumerate(read.plain):
+        if begin and not read.is_before_a_subject(begin - 1):
+            continue
+        first = read.name_of_phrase(begin)
+        last = read.end_of_name(first)
+        if last is None or read.owns(last) or (last == 0 and not read.is_followed_by_is()):
+            continue
+        if read.names_beside(first, last) or (begin == first - 1 and read.is_cut(begin, last)):
+            return None
+        opening = word if first == begin else word.lower()
+        return opening + sentence[read.words[begin].end() : read.words[last].end()]
+    return None
+
+
+def is_a_name(phrase: str) -> bool:
+    """Whether a phrase is one name, with an article or without: "Peru", "the Halcyon Drift", "my sister
+    Priya"; not "the mayor", and not "the mayor of Lima".
+    """
+    read = _Read(phrase)
+    return bool(read.words) and read.span_of_name(0) == (0, len(read.words) - 1)
+
+
+def place_of_name(sentence: str) -> slice | None:
+    """Where its one name stands in a sentence, with an article or without, and without "'s"; None where it
+    has none, or several.
+    """
+    read, spans, begin = _Read(sentence), [], 0
+    while begin < len(read.words):
+        span = read.span_of_name(begin)
+        if span is not None and (span[1] or read.owns(0) or read.is_followed_by_is()):
+            spans.append(span)
+            begin = span[1]
+        begin += 1
+    if len(spans) != 1 or read.names_beside(*spans[0]):
+        return None
+    first, last = spans[0]
+    return slice(read.words[first].start(), read.words[last].start() + len(read.plain[last]))
+
+
+class _Read:
+    """A sentence as its words.
+
+    Attributes:
+        words: where they are.
+        plain: each without "'s" and the like.
+        names: which of them may be names, or parts of one.
+    """
+
+    def __init__(self, sentence: str):
+        self.sentence, self.words = sentence, list(_WORD.finditer(sentence))
+        self.plain = [_CONTRACTED.sub("", word[0]) for word in self.words]
+        self.names = [at for at, word in enumerate(self.plain) if may_be_a_name(word)]
+
+    def owns(self, at: int) -> bool:
+        """ "Marie Curie's" """
+        return self.plain[at] != self.words[at][0]
+
+    def is_before_a_subject(self, at: int) -> bool:
+        word = self.words[at][0]
+        return word.lower() in _BEFORE_A_SUBJECT or _CONTRACTED.search(word) is not None
+
+    def is_followed_by_is(self) -> bool:
+        """Whether a first word is the subject: every sentence begins with a capital, as "Thanks for that"."""
+        return len(self.plain) > 1 and self.plain[1].lower() in AUXILIARIES
+
+    def names_beside(self, first: int, last: int) -> bool:
+        """Whether a question may be about another name than this, or about a number."""
+        others = [at for at in self.names if at and not first <= at <= last]
+        return any(self.plain[at - 1].lower() not in _IN for at in others)
+
+    def name_of_phrase(self, begin: int) -> int:
+        """Where the name begins that a phrase ends in, as "the night ferry to Askerholm"; the phrase's own
+        beginning where it has no article.
+        """
+        if self.plain[begin].lower() not in _DETERMINERS:
+            return begin
+        first = next((at for at in range(begin + 1, begin + 2 + _FAR) if at in self.names), begin)
+        between = {word.lower() for word in self.plain[begin + 1 : first]}
+        return begin if between & (_NO_NOUN | _DETERMINERS) else first
+
+    def span_of_name(self, begin: int) -> tuple[int, int] | None:
+        """First and last word of the name that begins here, with its article and the nouns between; None of
+        what has a preposition ("the mayor of Lima"), and of what a noun may follow that belongs to it.
+        """
+        first = self.name_of_phrase(begin)
+        last = self.end_of_name(first)
+        if last is None or _PREPOSITIONS & {word.lower() for word in self.plain[begin:first]}:
+            return None
+        cut = begin == first - 1 and not self.owns(last) and self.is_cut(begin, last)
+        return None if cut else (begin, last)
+
+    def is_cut(self, article: int, last: int) -> bool:
+        """Whether a noun may follow that belongs to the name, as in "Who is the German chancellor?" """
+        behind = self.plain[last + 1] if last + 1 < len(self.plain) else ""
+        verb = article > 0 and self.plain[article - 1].lower() in _BEFORE_A_VERB
+        return behind.islower() and not (verb or behind in _NO_NOUN or behind in _PREPOSITIONS)
+
+    def end_of_name(self, first: int) -> int | None:
+        """The last word of a name: of "Statue of Liberty", of "Orrery 3.2"."""
+        words = self.words
+        if first not in self.names or not words[first][0][0].isupper():
+            return None
+        last = first
+        for at in range(first + 1, len(words)):
+            gap = self.sentence[words[at - 1].end() : words[at].start()]
+            if re.search(r"[^\s&.]", gap) or ("." in gap and len(words[at - 1][0]) > 3):
+                break
+            if at in self.names:
+                last = at
+            elif words[at][0].lower() not in _JOINTS or at - last > 2:
+                break
+        return last
