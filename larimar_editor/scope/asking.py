@@ -70,14 +70,18 @@ def odds_against(parts: Sequence[str]) -> list[float]:
     followed = any(_QUESTION.search(sentence) for sentence in parts[-1:])
     return [
         0.0
-        if asks(sentence) or (_OWN.match(sentence) and not (followed and place < last))
+        if _is_asked(sentence) or (_OWN.match(sentence) and not (followed and place < last))
         else math.log(SAID if place < last else max(1, last - FEW + 1))
         for place, sentence in enumerate(parts)
     ]
 
 
 def asks(sentence: str) -> bool:
-    """Whether it is a question or a request."""
+    """Whether it is a question, a request, or what somebody says he wants."""
+    return _is_asked(sentence) or _OWN.match(sentence) is not None
+
+
+def _is_asked(sentence: str) -> bool:
     return bool(_QUESTION.search(sentence) or _REQUEST.match(sentence))
 
 

@@ -12,41 +12,59 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, tee
 
 from larimar_editor.scope.asking import asks
-from larimar_editor.scope.naming import is_a_name, place_of_name, words_of
+from larimar_editor.scope.naming import (
+    is_a_name,
+    may_be_a_name,
+    may_name_in_small_letters,
+    places_of_names,
+    words_of,
+)
 from larimar_editor.scope.pronouns import ASKING, AUXILIARY, HEAD, is_without_names, with_name, without_orders
+from larimar_editor.scope.same_words import participle_of
 from larimar_editor.utils.sentences import sentences
 
 _MOST = 8  # turns that are looked back
-_ANOTHER = re.compile(  # "And Peru?", "What about the Halcyon Drift?", "And in Peru?"
-    rf"{HEAD}(?:(?:what|how)\s+about\s+)?(?:(?:of|in|for|with|at|about|on|by|from|to)\s+)?"
-    r"(?P<name>[^\W_].*?)(?:['’]s)?(?:\W+(?:then|please))?\W*$",
+_TAIL = r"(?:\W+(?:then|please|too|as\s+well|now|exactly|already|by\s+any\s+chance|do\s+you\s+know))*\W*$"
+_IN = "in|on|at|to|from|for|by|of|with|about"
+_OTHER = r"(?:what|how)\s+about|as\s+for|(?:the\s+)?same(?:\s+question)?\s+(?:for|about)"
+_ANOTHER = re.compile(  # "And Peru?", "What about the Halcyon Drift?", "And in Bergen, please?"
+    rf"{HEAD}(?:(?:{_OTHER})\s+)?(?:(?P<behind>{_IN}|through)\s+)?(?P<name>[^\W_].*?)(?:['’]s)?{_TAIL}",
     re.IGNORECASE,
 )
-_OTHERWISE = re.compile(  # "And when?", "In which year?", "And with whom?"
-    rf"{HEAD}(?P<asking>when|where|(?:since|until)\s+when|from\s+where|(?:by|with|for|to|from)\s+whom|"
-    r"(?:(?:in|on|at|to|from|for|by|of|with|until|since|under)\s+)?(?:what|which|how)\s+[a-z]+)\W*$",
+_OPENED = re.compile(
+    rf"\W*(?:(?:so|ok|okay|well|great|thanks|thank\s+you)\W+)*(?:and|or|but|{_OTHER})\b", re.IGNORECASE
+)
+_KIND = rf"(?:\s+(?!(?:about|one|else|now|next|come|{AUXILIARY})\b)[a-z-]+){{1,3}}?"
+_OTHERWISE = re.compile(  # "And when?", "In which year?", "With whom?", "How many times?"
+    rf"(?P<asking>{HEAD}(?:when|where|why|how|(?:since|until|till)\s+when|from\s+where|"
+    r"(?:between|by|for|from|of|to|with)\s+whom|"
+    rf"(?:(?:{_IN}|under|until|since)\s+)?(?:what|which|how){_KIND})){_TAIL}",
     re.IGNORECASE,
 )
-_ASKED = re.compile(rf"{HEAD}{ASKING}(?:\s+[a-z-]+){{0,3}}?(?=\s+{AUXILIARY}\s)", re.IGNORECASE)
+_ASKED = re.compile(rf"(?:{HEAD}{ASKING}(?:\s+[a-z-]+){{0,3}}?\s+|{HEAD}){AUXILIARY}\s+", re.IGNORECASE)
+_WHO_DID = re.compile(rf"{HEAD}(?:who|(?:what|which)(?:\s+[a-z-]+){{0,2}}?)\s+([a-z]+)\s+$", re.IGNORECASE)
+_ENDS_IN = re.compile(rf".*\b(?:{_IN}|through)\s+(?P<name>[^\W_].*?)\W*$")
+_NUMBER = re.compile(r"\d[\d.,]*\b")
 
 
 def said_in_full(asked: str, before: Iterable[str]) -> str:
-    """What a user asks, with what its last sentence leaves to what was asked before: what a pronoun stands
-    for (`with_name`), what is asked about another thing, what else is asked about the same. Unchanged where
-    nothing is left to it, where that sentence stands behind one that may name something, and in doubt.
+    """What a user asks, with what it leaves to what was asked before: what a pronoun stands for
+    (`with_name`), what is asked about another thing, what else is asked about the same. Unchanged where
+    nothing is left to it, where it stands behind what may name something, and in doubt.
 
     Args:
         asked: what the user says now.
         before: what he said before, the latest first; read as far as it is wanted, up to 8 turns.
     """
-    *others, question = sentences(asked)
+    parts = sentences(asked)
+    *others, question = without_orders(parts)
     if not is_without_names(others):
         return asked
     earlier = _in_full(islice(before, _MOST))
     full = with_name(question, earlier)
     if full is None:
         full = _as_before(question, earlier)
-    return asked if full is None else " ".join([*others, full])
+    return asked if full is None else " ".join([*others, full, *parts[len(others) + 1 :]])
 
 
 def _in_full(before: Iterator[str]) -> Iterator[str]:
@@ -57,20 +75,26 @@ def _in_full(before: Iterator[str]) -> Iterator[str]:
 
 
 def _as_before(question: str, before: Iterable[str]) -> str | None:
-    another, otherwise = _ANOTHER.match(question), _OTHERWISE.match(question)
-    if otherwise is not None:
+    opened = _OPENED.match(question) is not None
+    if not (opened or question.endswith("?")):
+        return None
+    otherwise, another = _OTHERWISE.match(question), _ANOTHER.match(question)
+    if otherwise is not None and not any(map(may_be_a_name, words_of(otherwise["asking"])[1:])):
         earlier = _asked_last(before)
-        return None if earlier is None else _asked_otherwise(question[: otherwise.end("asking")], earlier)
-    said_so = another is not None and (question.endswith("?") or another.start("name") > 0)
-    if another is None or not said_so or not is_a_name(another["name"]):
+        return None if earlier is None else _asked_otherwise(otherwise["asking"], earlier)
+    # Every question begins with a capital: "Price?" may be no name.
+    plain = another is not None and not opened and not another["behind"] and " " not in another["name"]
+    if another is None or plain or not _may_be_another(another["name"]):
         return None
     earlier = _asked_last(before)
-    place = None if earlier is None else place_of_name(earlier)
-    return (
-        None
-        if earlier is None or place is None
-        else earlier[: place.start] + another["name"] + earlier[place.stop :]
-    )
+    place = None if earlier is None else _place_of(another["name"], another["behind"], earlier)
+    if earlier is None or place is None:
+        return None
+    return earlier[: place.start] + another["name"] + earlier[place.stop :]
+
+
+def _may_be_another(name: str) -> bool:
+    return is_a_name(name) or may_name_in_small_letters(name) or _NUMBER.fullmatch(name) is not None
 
 
 def _asked_last(before: Iterable[str]) -> str | None:
@@ -82,12 +106,39 @@ def _asked_last(before: Iterable[str]) -> str | None:
     return None
 
 
+def _place_of(name: str, behind: str | None, earlier: str) -> slice | None:
+    """Where a question names what another name takes the place of: its only one; of several the one behind
+    the same preposition, or that begins with the same word ("Windows 10").
+    """
+    if _NUMBER.fullmatch(name):
+        numbers = [slice(*found.span()) for found in _NUMBER.finditer(earlier)]
+        return numbers[0] if len(numbers) == 1 else None
+    places = places_of_names(earlier)
+    if not is_a_name(name):
+        ends = _ENDS_IN.search(earlier)
+        small = ends is not None and not places and may_name_in_small_letters(ends["name"])
+        return slice(*ends.span("name")) if ends is not None and small else None
+    if behind is not None:
+        before = [words_of(earlier[: place.start])[-1:] for place in places]
+        there = [place for place, word in zip(places, before) if word and word[0].lower() == behind.lower()]
+        if there or behind.lower() in words_of(earlier.lower()):
+            return there[0] if len(there) == 1 else None
+    alike = [place for place in places if words_of(earlier[place])[0] == words_of(name)[0]]
+    chosen = places if len(places) == 1 else alike
+    return chosen[0] if len(chosen) == 1 else None
+
+
 def _asked_otherwise(asking: str, earlier: str) -> str | None:
     """ "Where was Marie Curie born?" with another question word, where its name is who does something, or to
-    whom it is done.
+    whom it is done; of "Who built the Halcyon Drift?" "And when was the Halcyon Drift built?"
     """
-    begin, place = _ASKED.match(earlier), place_of_name(earlier)
-    if begin is None or place is None or len(words_of(earlier[begin.end() : place.start])) != 1:
-        return None
-    rest = earlier[place.stop :]
-    return None if not words_of(rest) or rest[0] in "'’" else asking + earlier[begin.end() :]
+    begin = _ASKED.match(earlier)
+    for place in places_of_names(earlier):
+        rest = earlier[place.stop :]
+        done = _WHO_DID.match(earlier[: place.start])
+        if begin is not None and begin.end() == place.start and words_of(rest) and rest[0] not in "'’":
+            auxiliary = words_of(begin[0])[-1].lower()
+            return f"{asking} {auxiliary} {earlier[place.start :]}"
+        if done is not None and not words_of(rest) and (participle := participle_of(done[1].lower())):
+            return f"{asking} was {earlier[place]} {participle}?"
+    return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 from larimar_editor.scope.small_words import AUXILIARIES, OPENERS, PARTICLES
 
 _WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
 _CONTRACTED = re.compile(r"['’](?:s|re|d|ll|ve|m)$")
 _DETERMINERS = frozenset("the my our your a an".split())
-_BEFORE_A_SUBJECT = AUXILIARIES | {"about"}
+_BEFORE_A_SUBJECT = AUXILIARIES | frozenset("about when where why how whether if".split())
 _NO_NOUN = AUXILIARIES | frozenset("who whom what which where when why how that this i me you we and".split())
 _PRONOUNS = frozenset("he she it they him her them his its their".split())
 _NO_NAMES = OPENERS | _NO_NOUN | _PRONOUNS
@@ -17,6 +19,12 @@ _BEFORE_A_VERB = frozenset("do does did will would can could may might must shou
 _PREPOSITIONS = frozenset("about at behind by for from in near of on over since to under until with".split())
 _IN = frozenset("in at on during since".split())  # what is behind them is seldom what a question is about
 _JOINTS = PARTICLES | {"of", "the"}
+_TIME = re.compile(
+    r"\d|(?:mon|tues|wednes|thurs|fri|satur|sun)days?$|(?:january|february|march|april|may|june|july|august|"
+    r"september|october|november|december|christmas|easter)$",
+    re.IGNORECASE,
+)
+_FEW = 3  # words of a name in small letters
 _FAR = 4  # words between an article and the name that ends its phrase: "the night ferry to Askerholm"
 
 
@@ -45,9 +53,21 @@ def subject_of(sentence: str) -> str | None:
             continue
         if read.names_beside(first, last) or (begin == first - 1 and read.is_cut(begin, last)):
             return None
+        if word.lower() in ("a", "an") and read.prepositions(begin, first):  # "an appointment with Dr. Osei"
+            return None
         opening = word if first == begin else word.lower()
         return opening + sentence[read.words[begin].end() : read.words[last].end()]
     return None
+
+
+def is_about_a_name(words: Sequence[str]) -> bool:
+    """Whether one of a question's words, the first aside, may name what it is about: not "Sundays" in "Is it
+    open on Sundays?"
+    """
+    return any(
+        may_be_a_name(word) and not (before.lower() in _IN and _TIME.match(word))
+        for before, word in pairwise(words)
+    )
 
 
 def is_a_name(phrase: str) -> bool:
@@ -58,21 +78,28 @@ def is_a_name(phrase: str) -> bool:
     return bool(read.words) and read.span_of_name(0) == (0, len(read.words) - 1)
 
 
-def place_of_name(sentence: str) -> slice | None:
-    """Where its one name stands in a sentence, with an article or without, and without "'s"; None where it
-    has none, or several.
+def may_name_in_small_letters(phrase: str) -> bool:
+    """Whether a phrase may be a name that is not given its capitals: "peru", "sv altbruck"."""
+    words = words_of(phrase)
+    return phrase == phrase.lower() and 0 < len(words) <= _FEW and not _NO_NAMES & {*words}
+
+
+def places_of_names(sentence: str) -> list[slice]:
+    """Where names stand in a sentence, each with its article and without "'s"; of "the CEO of Acme" what is
+    behind "of".
     """
-    read, spans, begin = _Read(sentence), [], 0
+    read, places, begin = _Read(sentence), [], 0
     while begin < len(read.words):
         span = read.span_of_name(begin)
-        if span is not None and (span[1] or read.owns(0) or read.is_followed_by_is()):
-            spans.append(span)
-            begin = span[1]
-        begin += 1
-    if len(spans) != 1 or read.names_beside(*spans[0]):
-        return None
-    first, last = spans[0]
-    return slice(read.words[first].start(), read.words[last].start() + len(read.plain[last]))
+        if span is None or (span[1] == 0 and not (read.owns(0) or read.is_followed_by_is())):
+            begin += 1
+        elif (role := read.role_at(begin)) is not None:
+            begin = role + 2
+        else:
+            last = span[1]
+            places.append(slice(read.words[begin].start(), read.words[last].start() + len(read.plain[last])))
+            begin = last + 1
+    return places
 
 
 class _Read:
@@ -118,14 +145,21 @@ class _Read:
 
     def span_of_name(self, begin: int) -> tuple[int, int] | None:
         """First and last word of the name that begins here, with its article and the nouns between; None of
-        what has a preposition ("the mayor of Lima"), and of what a noun may follow that belongs to it.
+        what has a preposition, as "the mayor of Lima".
         """
         first = self.name_of_phrase(begin)
         last = self.end_of_name(first)
-        if last is None or _PREPOSITIONS & {word.lower() for word in self.plain[begin:first]}:
-            return None
-        cut = begin == first - 1 and not self.owns(last) and self.is_cut(begin, last)
-        return None if cut else (begin, last)
+        return None if last is None or self.prepositions(begin, first) else (begin, last)
+
+    def prepositions(self, begin: int, end: int) -> frozenset[str]:
+        """Those among the words from one to before another."""
+        return _PREPOSITIONS & {word.lower() for word in self.plain[begin:end]}
+
+    def role_at(self, begin: int) -> int | None:
+        """Where the word is of a phrase like "the CEO", where "of" follows it; else None."""
+        at = self.name_of_phrase(begin)
+        is_role = self.plain[at].isupper() and self.plain[at + 1 : at + 2] == ["of"]
+        return at if is_role else None
 
     def is_cut(self, article: int, last: int) -> bool:
         """Whether a noun may follow that belongs to the name, as in "Who is the German chancellor?" """

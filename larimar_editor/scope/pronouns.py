@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from larimar_editor.scope.naming import may_be_a_name, subject_of, words_of
+from larimar_editor.scope.naming import is_about_a_name, may_be_a_name, places_of_names, subject_of, words_of
 from larimar_editor.scope.small_words import AUXILIARIES
 from larimar_editor.utils.sentences import sentences
 
@@ -20,7 +20,7 @@ ASKING = (
     r"(?:(?:in|on|at|to|from|for|by|of|with|until|since|under)\s+)?"
     r"(?:who|whom|what|which|where|when|why|how)\b"
 )
-HEAD = r"\W*(?:(?:and|but|so|ok|okay|then|now|also|well|great|thanks|thank\s+you|please)\b\W*)*"
+HEAD = r"\W*(?:(?:and|but|so|ok|okay|then|now|also|well|great(?=\W*[,.;!])|thanks|thank\s+you|please)\b\W*)*"
 _OPENING = re.compile(rf"^{HEAD}", re.IGNORECASE)
 # "They" may be people in general: "where do they eat haggis".
 _THEY = r"they(?=\s+[a-z]+(?:\s+(?:at|by|for|from|in|of|on|to|with))?\W*$)"
@@ -51,6 +51,7 @@ _WHAT = re.compile(
     r"\b(?:born|die[sd]?|lives?|lived|married|study|studied|allergic|dr|mrs?|ms|prof)\b",
     re.IGNORECASE,
 )
+_WHO_IS = re.compile(rf"{HEAD}who(?:['’]s|\s+(?:is|was))?\s+[a-z]", re.IGNORECASE)
 _MAY_BE_ANOTHER = {"he": _WHO, "she": _WHO, "it": _WHAT}
 
 
@@ -105,7 +106,7 @@ def _pronoun_of(question: str) -> re.Match | None:
     words = words_of(_OPENING.sub("", question))
     # "Who directed Her?"
     titled = not (found[1].islower() or question.isupper() or words[0].startswith(found[1]))
-    return None if titled or len(words) > _SHORT or any(map(may_be_a_name, words[1:])) else found
+    return None if titled or len(words) > _SHORT or is_about_a_name(words) else found
 
 
 def _one_of(found: re.Match) -> str:
@@ -127,8 +128,17 @@ def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
         ):
             continue
         subject = None if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last) else subject_of(last)
+        if not person and _WHO_IS.match(last):
+            subject = _last_name_of(last)
         return None if subject and pronoun == "they" and not _is_of_many(subject) else subject
     return None
+
+
+def _last_name_of(question: str) -> str | None:
+    """ "Orrery" of "Who maintains Orrery?" and of "Who is the head of Orrery?": what is no person there."""
+    places = places_of_names(question)
+    ends = len(places) == 1 and not words_of(question[places[0].stop :])
+    return question[places[0]] if ends else None
 
 
 def _is_of_many(name: str) -> bool:

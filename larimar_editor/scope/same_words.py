@@ -156,6 +156,13 @@ class _Asked:
     is_copula: bool = False
 
 
+def participle_of(past: str) -> str | None:
+    """ "written" of "wrote", "founded" of "founded"; None of what is not the past of a verb."""
+    if not past.endswith("ed") and not any(past in forms for forms in _IRREGULAR.values()):
+        return None
+    return _PARTICIPLES.get(past, past)
+
+
 def asks_in_its_words(prompt: str, query: str, target: str | None) -> bool | None:
     """Whether a query is a written prompt turned round, word for word.
 

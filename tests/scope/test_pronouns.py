@@ -30,6 +30,10 @@ ASKED = [
      "And where is the Halcyon Drift laid up for the winter?"),
     ("Where is it based?", "Where is Acme? Answer in English.", "Where is Acme based?"),
     ("And who was their drummer?", "When did the Beatles split up?", "And who was the Beatles' drummer?"),
+    ("When was it released?", "Who maintains Orrery?", "When was Orrery released?"),
+    ("When was it founded?", "Who is the head of Zander Robotics?", "When was Zander Robotics founded?"),
+    ("Is it open on Sundays?", "Where is the Fennimore?", "Is the Fennimore open on Sundays?"),
+    ("Was she married?", "I would like to know when Frida Kahlo died.", "Was Frida Kahlo married?"),
     ("Where do they come from?", "Who are Brandt & Söhne?", "Where do Brandt & Söhne come from?"),
 ]  # fmt: skip
 
