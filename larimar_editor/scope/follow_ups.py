@@ -19,11 +19,20 @@ from larimar_editor.scope.naming import (
     places_of_names,
     words_of,
 )
-from larimar_editor.scope.pronouns import ASKING, AUXILIARY, HEAD, is_without_names, with_name, without_orders
+from larimar_editor.scope.pronouns import (
+    ASKING,
+    AUXILIARY,
+    HEAD,
+    LONGEST,
+    is_without_names,
+    with_name,
+    without_orders,
+)
 from larimar_editor.scope.same_words import participle_of
 from larimar_editor.utils.sentences import sentences
 
 _MOST = 8  # turns that are looked back
+_LONG = 200  # characters; who leaves something to the turn before says less
 _TAIL = r"(?:\W+(?:then|please|too|as\s+well|now|exactly|already|by\s+any\s+chance|do\s+you\s+know))*\W*$"
 _IN = "in|on|at|to|from|for|by|of|with|about"
 _OTHER = r"(?:what|how)\s+about|as\s+for|(?:the\s+)?same(?:\s+question)?\s+(?:for|about)"
@@ -75,6 +84,8 @@ def _in_full(before: Iterator[str]) -> Iterator[str]:
 
 
 def _as_before(question: str, before: Iterable[str]) -> str | None:
+    if len(question) > _LONG:
+        return None
     opened = _OPENED.match(question) is not None
     if not (opened or question.endswith("?")):
         return None
@@ -102,7 +113,7 @@ def _asked_last(before: Iterable[str]) -> str | None:
     for said in before:
         parts = without_orders(sentences(said))
         if not is_without_names(parts):
-            return parts[-1] if asks(parts[-1]) else None
+            return parts[-1] if len(parts[-1]) <= LONGEST and asks(parts[-1]) else None
     return None
 
 

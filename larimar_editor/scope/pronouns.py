@@ -39,6 +39,7 @@ _TIME_OF_DAY = re.compile(r"\btime\s+(?:is|was)\s+it\b", re.IGNORECASE)
 _OWNING = {"his": "he", "her": "she", "its": "it", "their": "they"}
 _ONE = {"him": "he", "them": "they", **_OWNING}
 _SHORT = 8  # words; a longer question has room for what it is about: "How hot does it get before tin melts?"
+LONGEST = 500  # characters of a question whose name is looked for
 _FEW = 3  # words of a courtesy, as "Thanks a lot!"
 _OWNED = re.compile(r"\b(?:his|her|its|their)\b", re.IGNORECASE)
 _NEVER = re.compile(r"(?!)")
@@ -127,6 +128,8 @@ def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
             is_without_names(parts) and not named_another
         ):
             continue
+        if len(last) > LONGEST:
+            return None
         subject = None if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last) else subject_of(last)
         if not person and _WHO_IS.match(last):
             subject = _last_name_of(last)

@@ -114,6 +114,17 @@ def test_of_a_long_chat_eight_turns_are_looked_at(said):
     assert time.process_time() - start < 1
 
 
+@pytest.mark.parametrize("much", ["! ", " ", "what ", "and ", "of x ", "Ada ", "'", "in "])
+@pytest.mark.parametrize(
+    "asked", ["And {}Peru", "And {}Peru?", "What about {}?", "When {}?", "Where did she {}die?"]
+)
+def test_whatever_is_said_takes_no_time(asked, much):
+    start = time.process_time()
+    said_in_full(asked.format(much * 6_000), [CAPITAL])
+    said_in_full(asked.format(""), [f"Where is {much * 6_000}of Chile?"])
+    assert time.process_time() - start < 1
+
+
 @pytest.mark.parametrize(("typed", "understood", "wrongly"), [("seen", 89, 13), ("unseen", 51, 10)])
 def test_of_what_strangers_typed_hardly_any_is_misunderstood(typed, understood, wrongly):
     """The second file was typed when the rules stood. Wrongly: not word for word as the stranger says it in
