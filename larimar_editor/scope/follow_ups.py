@@ -24,6 +24,7 @@ from larimar_editor.scope.pronouns import (
     AUXILIARY,
     HEAD,
     LONGEST,
+    is_about_a_pronoun,
     is_without_names,
     with_name,
     without_orders,
@@ -70,9 +71,7 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
     if not is_without_names(others):
         return asked
     earlier = _in_full(islice(before, _MOST))
-    full = with_name(question, earlier)
-    if full is None:
-        full = _as_before(question, earlier)
+    full = (with_name if is_about_a_pronoun(question) else _as_before)(question, earlier)
     return asked if full is None else " ".join([*others, full, *parts[len(others) + 1 :]])
 
 
@@ -91,30 +90,27 @@ def _as_before(question: str, before: Iterable[str]) -> str | None:
         return None
     otherwise, another = _OTHERWISE.match(question), _ANOTHER.match(question)
     if otherwise is not None and not any(map(may_be_a_name, words_of(otherwise["asking"])[1:])):
-        earlier = _asked_last(before)
-        return None if earlier is None else _asked_otherwise(otherwise["asking"], earlier)
+        return _asked_otherwise(otherwise["asking"], _asked_last(before))
     # Every question begins with a capital: "Price?" may be no name.
     plain = another is not None and not opened and not another["behind"] and " " not in another["name"]
     if another is None or plain or not _may_be_another(another["name"]):
         return None
     earlier = _asked_last(before)
-    place = None if earlier is None else _place_of(another["name"], another["behind"], earlier)
-    if earlier is None or place is None:
-        return None
-    return earlier[: place.start] + another["name"] + earlier[place.stop :]
+    place = _place_of(another["name"], another["behind"], earlier)
+    return None if place is None else earlier[: place.start] + another["name"] + earlier[place.stop :]
 
 
 def _may_be_another(name: str) -> bool:
     return is_a_name(name) or may_name_in_small_letters(name) or _NUMBER.fullmatch(name) is not None
 
 
-def _asked_last(before: Iterable[str]) -> str | None:
-    """The last question before, courtesies aside."""
+def _asked_last(before: Iterable[str]) -> str:
+    """The last question before, courtesies aside; empty where none was asked."""
     for said in before:
         parts = without_orders(sentences(said))
         if not is_without_names(parts):
-            return parts[-1] if len(parts[-1]) <= LONGEST and asks(parts[-1]) else None
-    return None
+            return parts[-1] if len(parts[-1]) <= LONGEST and asks(parts[-1]) else ""
+    return ""
 
 
 def _place_of(name: str, behind: str | None, earlier: str) -> slice | None:

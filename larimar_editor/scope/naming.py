@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from larimar_editor.scope.small_words import AUXILIARIES, OPENERS, PARTICLES
+from larimar_editor.scope.small_words import AUXILIARIES, MONTHS, OPENERS, PARTICLES, WEEKDAY
 
 _WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
 _CONTRACTED = re.compile(r"['’](?:s|re|d|ll|ve|m)$")
@@ -19,11 +19,7 @@ _BEFORE_A_VERB = frozenset("do does did will would can could may might must shou
 _PREPOSITIONS = frozenset("about at behind by for from in near of on over since to under until with".split())
 _IN = frozenset("in at on during since".split())  # what is behind them is seldom what a question is about
 _JOINTS = PARTICLES | {"of", "the"}
-_TIME = re.compile(
-    r"\d|(?:mon|tues|wednes|thurs|fri|satur|sun)days?$|(?:january|february|march|april|may|june|july|august|"
-    r"september|october|november|december|christmas|easter)$",
-    re.IGNORECASE,
-)
+_TIME = re.compile(rf"\d|(?:{WEEKDAY}s?|{MONTHS}|christmas|easter)$", re.IGNORECASE)
 _FEW = 3  # words of a name in small letters
 _FAR = 4  # words between an article and the name that ends its phrase: "the night ferry to Askerholm"
 

@@ -94,10 +94,8 @@ def is_without_names(said: Iterable[str]) -> bool:
 
 def without_orders(parts: Sequence[str]) -> list[str]:
     """Sentences without what is said behind a question: "Answer in English." """
-    *rest, last = parts
-    if any(part.endswith("?") for part in rest) and not last.endswith("?"):
-        return without_orders(rest)
-    return [*parts]
+    questions = [place for place, part in enumerate(parts) if part.endswith("?")]
+    return [*parts[: questions[-1] + 1]] if questions else [*parts]
 
 
 def _pronoun_of(question: str) -> re.Match | None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from larimar_editor.scope.small_words import MONTHS, WEEKDAY
 from larimar_editor.utils.text import plain_letters
 
 _WORD = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*")
@@ -58,8 +59,7 @@ _OF_PLACE = _PREPOSITIONS - set(
 )
 _OF_TIME = frozenset("after around at before by during for from in on since until within".split())
 _MOVED = _PREPOSITIONS | set("each every last next this".split())  # what an adverbial begins with
-_MONTHS = "january february march april may june july august september october november december"
-_DAY = rf"\b(?:{_MONTHS.replace(' ', '|')}|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
+_DAY = rf"\b(?:{MONTHS}|{WEEKDAY})\b"
 _MEASURES = {  # what is asked for with "how", and with "what" or "which", and what such an answer has
     "long": r"\d|second|minute|hour|day|week|month|year|decade|centur|lifetime",
     "far": r"\d|mile|kilomet|metre|meter|yard|f(?:oo|ee)t|step|lap",
@@ -79,7 +79,8 @@ _TIMES = {
 _TIME = re.compile(
     r"\b(?:1\d{3}|20\d\d|\d{1,2}[:.]\d\d|\d{1,2}\s?[ap]\.?m\b|\d+ (?:bc|ad)|o['’]clock|noon|midnight|midday|"
     r"today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:march|may) \d+|\d+(?:st|nd|rd|th)? (?:march|may)|"
+    rf"{WEEKDAY}s?|"
+    r"(?:march|may) \d+|\d+(?:st|nd|rd|th)? (?:march|may)|"
     r"january|february|april|june|july|august|september|october|november|december|"
     r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|decades?|century|centuries))\b"
 )

@@ -17,6 +17,8 @@ TITLES = frozenset(
     "president prince princess prof professor queen saint sir st sultan".split()
 )
 PARTICLES = frozenset("al bin da de del della den der di du ibn la le van von zu".split())
+MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 AUXILIARIES = frozenset(
     "is was are were does do did has have had will would can could may might must should shall".split()
 )

@@ -125,6 +125,12 @@ def test_whatever_is_said_takes_no_time(asked, much):
     assert time.process_time() - start < 1
 
 
+def test_a_long_text_behind_a_question_is_no_trouble():
+    asked = "And Peru? " + "It rains. " * 6_000
+    full = said_in_full(asked.strip(), [CAPITAL])
+    assert full.startswith("What is the capital of Peru? It rains.") and full.count("It rains.") == 6_000
+
+
 @pytest.mark.parametrize(("typed", "understood", "wrongly"), [("seen", 89, 13), ("unseen", 51, 10)])
 def test_of_what_strangers_typed_hardly_any_is_misunderstood(typed, understood, wrongly):
     """The second file was typed when the rules stood. Wrongly: not word for word as the stranger says it in
