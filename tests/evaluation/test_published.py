@@ -159,8 +159,10 @@ def test_a_command_names_the_files_that_were_given():
     assert said.endswith("--counterfact c.json --data a.json")
 
 
-def test_other_decoders_have_a_column_each_where_they_are_measured(published, tmp_path):
+def test_other_models_have_a_column_each_where_they_are_measured(published, tmp_path):
     others = {
+        "heading": "Other decoders",
+        "shipped": "SmolLM2",
         "folders": {"Gemma": "gemma", "Qwen": "qwen"},
         "measures": [
             {"table": "compare", "column": "rewrite_acc", "measure": "right"},
@@ -170,7 +172,7 @@ def test_other_decoders_have_a_column_each_where_they_are_measured(published, tm
         "reading": "Made elsewhere.",
     }
     path = tmp_path / "with-others.yaml"
-    path.write_text(PLAN + yaml.safe_dump({"other_decoders": others}))
+    path.write_text(PLAN + yaml.safe_dump({"comparisons": [others]}))
     with_others = replace(published, plan=Plan.read(path))
     assert with_others.page("") == published.page(""), "none of them is there"
     shutil.copytree(published.folder / "compare", published.folder / "gemma" / "compare")
@@ -186,7 +188,8 @@ def test_other_decoders_have_a_column_each_where_they_are_measured(published, tm
 def test_the_plan_that_ships_has_every_table_and_measures_that_there_are():
     plan = Plan.read(ROOT / "configs" / "results.yaml")
     assert sorted(each.name for each in plan.tables) == sorted(NAMES)
-    for measure in (*plan.brief, *plan.other_decoders.measures):
+    compared = [measure for each in plan.comparisons for measure in each.measures]
+    for measure in (*plan.brief, *compared):
         assert measure.column in {column.key for column in find(measure.table).columns}
 
 
@@ -195,7 +198,7 @@ def test_the_plan_that_ships_has_every_table_and_measures_that_there_are():
     [
         ("tables: {compares: {}}", "no table 'compares'"),
         ("tables: {compare: {cases: 3}}", "Planned has no cases"),
-        ("tables: {}\nother_decoders: {folder: x}", "OtherDecoders has no folder"),
+        ("tables: {}\ncomparisons: [{folder: x}]", "Comparison has no folder"),
         ("tables: {}\nbrief: [{table: kn, column: x, measure: y}]", "no table 'kn'"),
     ],
 )

@@ -23,7 +23,7 @@ import yaml
 
 from larimar_editor.evaluation.harness.baselines import METHODS
 from larimar_editor.evaluation.harness.report import NOTHING, markdown, note, shown, with_interval
-from larimar_editor.evaluation.published.plan import Measure, Plan, Planned
+from larimar_editor.evaluation.published.plan import Comparison, Measure, Plan, Planned
 from larimar_editor.evaluation.tables import find
 
 _BLOCK = re.compile(r"(<!-- results: (\{.*?\}) -->\n).*?(<!-- end of results -->)", re.DOTALL)
@@ -68,7 +68,8 @@ class Published:
         for planned in self.plan.tables:
             if planned.name in self.summaries:
                 parts += self._section(planned)
-        parts += self._other_decoders()
+        for comparison in self.plan.comparisons:
+            parts += self._compared(comparison)
         parts += [closing] if closing else []
         return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -105,19 +106,19 @@ class Published:
         if (folder / "figure.png").exists():
             yield f"![{summary['title']}]({self.folder.name}/{planned.name}/figure.png)"
 
-    def _other_decoders(self) -> list[str]:
-        others = self.plan.other_decoders
+    def _compared(self, comparison: Comparison) -> list[str]:
         measured = {
             name: summaries
-            for name, folder in others.folders.items()
+            for name, folder in comparison.folders.items()
             if (summaries := replace(self, folder=self.folder / folder).summaries)
         }
         if not measured:
             return []
-        columns = {_SHIPPED: self.summaries} | measured
+        columns = {comparison.shipped: self.summaries} | measured
         of_each = lambda measure: (_of_larimar(summaries, measure) for summaries in columns.values())
-        rows = [[each.measure, *map(with_interval, of_each(each))] for each in others.measures]
-        return ["## Other decoders", others.reading, markdown(pd.DataFrame(rows, columns=["", *columns]))]
+        rows = [[each.measure, *map(with_interval, of_each(each))] for each in comparison.measures]
+        table = markdown(pd.DataFrame(rows, columns=["", *columns]))
+        return [f"## {comparison.heading}", comparison.reading, table]
 
     def _made_with(self, settings: Mapping[str, Any]) -> str:
         which = "an earlier checkpoint, " if self._is_earlier(settings) else "checkpoint "
@@ -200,7 +201,6 @@ def _compact(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return markdown(pd.DataFrame(rows, columns=list(headers)))
 
 
-_SHIPPED = "SmolLM2-135M"
 _EARLIER = "Made with an earlier checkpoint than the one that ships.\n"
 _IN_PART = "Made in part with an earlier checkpoint than the one that ships.\n"
 _ABOUT_BRIEF = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,17 +56,21 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class OtherDecoders:
-    """Tables of other decoders than the shipped checkpoint's, a column for each.
+class Comparison:
+    """Tables of other models than the shipped checkpoint's beside its own, a column for each.
 
     Attributes:
-        folders: of each decoder, by its name for people, the folder in which `larimar-editor eval` wrote.
+        heading: of its section.
+        shipped: name of the shipped checkpoint's column.
+        folders: of each other model, by its name for people, the folder in which `larimar-editor eval` wrote.
         measures: lines of the table; a measure's ``ours`` names the row.
         reading: what a reader should know of it.
     """
 
-    folders: Mapping[str, str] = field(default_factory=dict)
-    measures: tuple[Measure, ...] = ()
+    heading: str
+    shipped: str
+    folders: Mapping[str, str]
+    measures: tuple[Measure, ...]
     reading: str = ""
 
 
@@ -77,13 +81,13 @@ class Plan:
     Attributes:
         tables: in the page's order.
         brief: lines of the table in brief.
-        other_decoders: what stands behind the tables.
+        comparisons: what stands behind the tables, in the page's order.
         dtype: of the decoder in Larimar's own evaluations, where a table has none of its own.
     """
 
     tables: tuple[Planned, ...]
     brief: tuple[Measure, ...] = ()
-    other_decoders: OtherDecoders = field(default_factory=OtherDecoders)
+    comparisons: tuple[Comparison, ...] = ()
     dtype: str = "float32"
 
     @classmethod
@@ -101,14 +105,21 @@ class Plan:
             )
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
         tables = [_made(Planned, {"name": name, **(of or {})}, path) for name, of in values["tables"].items()]
-        brief = [_made(Measure, each, path) for each in values.get("brief", ())]
-        others = _made(OtherDecoders, values.get("other_decoders") or {}, path)
-        others = replace(others, measures=tuple(_made(Measure, each, path) for each in others.measures))
-        named = [each.name for each in tables] + [each.table for each in (*brief, *others.measures)]
+        brief = _measures(values.get("brief"), path)
+        comparisons = [
+            _made(Comparison, {**each, "measures": _measures(each.get("measures"), path)}, path)
+            for each in values.get("comparisons", ())
+        ]
+        measures = [*brief, *(measure for each in comparisons for measure in each.measures)]
+        named = [each.name for each in tables] + [each.table for each in measures]
         for name in named:
             if name not in NAMES:
                 raise ValueError(f"{path}: there is no table {name!r}; there are {', '.join(NAMES)}")
-        return cls(tuple(tables), tuple(brief), others, values.get("dtype", cls.dtype))
+        return cls(tuple(tables), brief, tuple(comparisons), values.get("dtype", cls.dtype))
+
+
+def _measures(values: Iterable[Mapping[str, Any]] | None, path: Path) -> tuple[Measure, ...]:
+    return tuple(_made(Measure, each, path) for each in values or ())
 
 
 def _made(kind: type, values: Mapping[str, Any], path: Path):
