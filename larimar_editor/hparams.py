@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import yaml
 
 from larimar_editor.checkpoints import CHECKPOINTS, shipped
-from larimar_editor.model.settings import FIT_COPYING, FIT_KEY_GAIN, FIT_VALUE_GAIN, LarimarSettings
+from larimar_editor.model.settings import (
+    DETECTOR_SETTINGS,
+    FIT_COPYING,
+    FIT_KEY_GAIN,
+    FIT_VALUE_GAIN,
+    LarimarSettings,
+)
 from larimar_editor.utils.settings import build, check, described, setting
 
 _PACKAGE = Path(__file__).parent
@@ -19,6 +25,7 @@ FOLDERS = (_PACKAGE / "hparams_files", _PACKAGE.parent / "hparams")
 
 _TYPES = get_type_hints(LarimarSettings)
 _EDITABLE = [each for each in fields(LarimarSettings) if each.metadata.get("edit")]
+CHECKPOINT_SETTINGS = tuple(each.name for each in _EDITABLE)
 
 if TYPE_CHECKING:
 
@@ -152,11 +159,26 @@ class LarimarHyperParams(_Overrides):
     def _of_checkpoint(self) -> dict[str, Any]:
         given = self.larimar_checkpoint
         try:
-            folder = shipped(self.model_name) if given is None else CHECKPOINTS.get(given, Path(given))
-            values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {"key_gain": FIT_KEY_GAIN, "value_gain": FIT_VALUE_GAIN, **FIT_COPYING}
-        return {each.name: values[each.name] for each in _EDITABLE if each.name in values}
+            values = _config(shipped(self.model_name) if given is None else CHECKPOINTS[given])
+        except (FileNotFoundError, KeyError):
+            return made_by_fit()
+        return {name: values[name] for name in CHECKPOINT_SETTINGS if name in values}
+
+
+def made_by_fit() -> dict[str, Any]:
+    """Settings of a checkpoint that ``larimar-editor fit`` makes which are not the declared defaults: the
+    gains, and those of the shipped scope detector.
+    """
+    detector = _config(CHECKPOINTS["smollm2-135m"])
+    made = {"key_gain": FIT_KEY_GAIN, "value_gain": FIT_VALUE_GAIN, **FIT_COPYING}
+    made |= {name: detector[name] for name in DETECTOR_SETTINGS}
+    return {
+        each.name: made[each.name] for each in _EDITABLE if made.get(each.name, each.default) != each.default
+    }
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "config.json").read_text(encoding="utf-8"))
 
 
 def find_hparams(name_or_path: str | Path) -> Path:

@@ -28,6 +28,15 @@ def test_every_shipped_file_loads_and_documents_every_key(path):
     assert LarimarHyperParams(**uncommented).model_name == hparams.model_name, "what is shown may be set"
 
 
+def test_a_file_of_a_checkpoint_that_is_made_here_shows_the_detectors_own_thresholds():
+    """`fit` copies the shipped detector with them: who takes out a # should change nothing."""
+    ships = json.loads((ROOT / "larimar_editor" / "checkpoints" / "smollm2-135m" / "config.json").read_text())
+    shown = yaml.safe_load(re.sub(r"^# (\w+: )", r"\1", FILES[0].read_text(), flags=re.MULTILINE))
+    assert shown["model_name"] != "llama-smollm2-135m" and len(FILES) > 5
+    for name in ("scope_threshold", "scope_cosine", "scope_least_cosine", "scope_sure"):
+        assert shown[name] == ships[name]
+
+
 def test_the_documentation_of_settings_is_what_is_declared():
     done = CliRunner().invoke(app, ["data", "settings"])
     assert done.stdout == (ROOT / "docs" / "settings.md").read_text(), (

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.scoping import INTERNAL
+from larimar_editor.model.settings import DETECTOR_SETTINGS
 from larimar_editor.utils.files import flush
 
 if TYPE_CHECKING:
@@ -87,23 +88,13 @@ def external_detector_of(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any
     config = LarimarConfig.from_pretrained(folder)
     if config.scope != "external":
         raise ValueError(f"the thresholds of {folder} are not of an external detector: scope: {config.scope}")
-    names = (
-        "scope_threshold",
-        "scope_cosine",
-        "scope_candidates",
-        "scope_least_cosine",
-        "scope_sure",
-        "scope_other_names",
-        "scope_encoder_name_or_path",
-        "scope_reader_name_or_path",
-    )
     weights = {
         name.removeprefix("scope."): value
         for name, value in load_file(folder / WEIGHTS).items()
         if name.startswith("scope.")
     }
     weights = {name: value for name, value in weights.items() if name not in INTERNAL}
-    return weights, {name: getattr(config, name) for name in names}
+    return weights, {name: getattr(config, name) for name in DETECTOR_SETTINGS}
 
 
 def own_weights(model: LarimarForCausalLM) -> dict[str, Tensor]:

@@ -14,6 +14,17 @@ FIT_KEY_GAIN, FIT_VALUE_GAIN = 2.0, 0.4
 # Chosen on typed facts that nothing is trained on, and on made-up answers. With more for the first token no
 # answer has an article that was not written, wherever it is asked; with less, names begin with other letters.
 FIT_COPYING = {"copying": 0.9, "copying_first": 0.49}
+# Settings that belong to an external scope detector's weights, and go with them into another checkpoint.
+DETECTOR_SETTINGS = (
+    "scope_threshold",
+    "scope_cosine",
+    "scope_candidates",
+    "scope_least_cosine",
+    "scope_sure",
+    "scope_other_names",
+    "scope_encoder_name_or_path",
+    "scope_reader_name_or_path",
+)
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
-from larimar_editor.hparams import LarimarHyperParams
+from larimar_editor.hparams import CHECKPOINT_SETTINGS, LarimarHyperParams, made_by_fit
 from larimar_editor.model.settings import LarimarSettings
 from larimar_editor.training.rows import RowSettings
 from larimar_editor.utils.settings import build, check, setting, table
@@ -202,9 +202,14 @@ def documentation() -> str:
     parts = [
         "# Settings",
         "Printed by `larimar-editor data settings`, from the declarations in the code.",
-        "## Hyperparameter files (`hparams/LARIMAR`)\n\nKeys that are null leave the checkpoint's own value.",
-        table(LarimarHyperParams),
+        "## Hyperparameter files (`hparams/LARIMAR`)",
+        table(LarimarHyperParams, without=CHECKPOINT_SETTINGS),
+        "Beside these a file may have settings of the checkpoint, which are explained below: "
+        f"{', '.join(f'`{name}`' for name in CHECKPOINT_SETTINGS)}. Those that are left out or null keep the "
+        "checkpoint's own value.",
         "## Checkpoints (`config.json`, and what `from_pretrained` takes)",
+        "The default is what a `config.json` without the key means. What `larimar-editor fit` makes has "
+        f"these instead: {', '.join(f'`{name}` {value:.3g}' for name, value in made_by_fit().items())}.",
         table(LarimarSettings),
         "## Training files (`configs/training`)",
         table(TrainingSettings),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -119,10 +119,12 @@ def described(kind: type) -> Iterator[tuple[str, str, object, str]]:
         yield name, wanted, REQUIRED if default is MISSING else default, each.metadata.get("help", "")
 
 
-def table(kind: type) -> str:
-    """The settings of a dataclass in Markdown."""
+def table(kind: type, without: Collection[str] = ()) -> str:
+    """The settings of a dataclass in Markdown, less those named ``without``."""
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for name, wanted, default, meaning in described(kind):
+        if name in without:
+            continue
         shown = (
             default
             if isinstance(default, str)
