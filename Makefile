@@ -8,7 +8,7 @@
 # make results   the tables of docs/results.md and of the pages that cite them, measured and written; hours, resumes
 # make docs      the documentation as a site, in site/, with its links checked
 # make lint      ruff, mypy, and import-linter on the rooms of the package
-# make soak      the long tests: 100,000 updates, 10,000 edits, 10,000 fuzzed inputs, a crash at every byte
+# make soak      the long tests: 100,000 updates, 10,000 edits, 10,000 fuzzed inputs, crashes at bytes all over a file
 # make coverage  the test suite, and the lines that it does not reach
 # make wheel     a wheel in dist/, and the README's snippet run from it in an environment of its own
 # make clean     removes the virtual environment and what was built

@@ -128,7 +128,11 @@ class LarimarHyperParams(_Overrides):
     @classmethod
     def from_json(cls, fpath: str | Path) -> LarimarHyperParams:
         """From a JSON file; errors as `from_hparams`."""
-        return build(cls, json.loads(Path(fpath).read_text(encoding="utf-8")), str(fpath))
+        try:
+            values = json.loads(Path(fpath).read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{fpath} is not JSON: {error}") from error
+        return build(cls, values, str(fpath))
 
     def to_dict(self) -> dict[str, Any]:
         """Every key with its value, as a YAML file holds them."""

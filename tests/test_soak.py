@@ -141,7 +141,7 @@ def test_10_000_edits_of_a_model_with_a_file_take_no_more_memory(tokenizer, tmp_
     model.write(FACTS)
 
 
-def test_a_save_killed_at_every_byte(tmp_path):
+def test_a_save_killed_at_bytes_all_over_the_file(tmp_path):
     path, old, new, outcomes = tmp_path / "edits.db", written(1), written(2), set()
     save_state(old, path, ORIGIN)
     content = path.read_bytes()

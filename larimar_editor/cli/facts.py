@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -110,7 +111,7 @@ def import_facts(
     with _model(file, checkpoint, dtype, device, settings) as model:
         first = model.edited_state.store.next_id
         with tqdm(total=len(facts), unit="fact") as bar:
-            write_in_blocks(model.write, facts, block, bar.update)
+            write_in_blocks(model, facts, block, bar.update)
         written = model.edited_state.store.next_id - first  # a new answer to a written prompt is one, too
         typer.echo(json.dumps({"read": len(facts), "written": written}))
 
@@ -126,10 +127,18 @@ def export(
         if out is None:
             _print(state, ids)
             return
-        with out.open("w", encoding="utf-8") as lines, tqdm(total=len(ids), unit="fact") as bar:
-            for fact in _facts(state, ids):
-                lines.write(_line(fact) + "\n")
-                bar.update()
+        if out.resolve() == state.path:
+            raise typer.BadParameter(f"{out} is the state itself", param_hint="--out")
+        # An older export stays until this one is whole.
+        partial = out.with_name(f".{out.name}.{os.getpid()}.new")
+        try:
+            with partial.open("w", encoding="utf-8") as lines, tqdm(total=len(ids), unit="fact") as bar:
+                for fact in _facts(state, ids):
+                    lines.write(_line(fact) + "\n")
+                    bar.update()
+            partial.replace(out)
+        finally:
+            partial.unlink(missing_ok=True)
         typer.echo(json.dumps({"out": str(out), "facts": len(ids)}))
 
 

@@ -129,15 +129,14 @@ class DecoderStateEncoder:
         layout = self.layout
         counts = [layout.slots] * len(texts) if slots is None else list(slots)
         with torch.no_grad():
-            if max(counts, default=0) <= layout.slots:
-                return self.analysis.codes(self.states.last_tokens(texts, layout.slots)).flatten(1)
             # Like lengths together: states of many slots of many texts would fill the memory.
             order = sorted(range(len(texts)), key=lambda place: (counts[place], len(texts[place])))
             width, result = layout.width(max(counts)), None
             for start in range(0, len(order), TEXTS_PER_PASS):
                 places = order[start : start + TEXTS_PER_PASS]
                 own = torch.tensor([counts[place] for place in places])
-                states = self.states.last_tokens([texts[place] for place in places], int(own.max()))
+                most = max(counts[place] for place in places)
+                states = self.states.last_tokens([texts[place] for place in places], most)
                 latents = layout.joined(self.analysis.codes(states), own)
                 if result is None:
                     result = latents.new_zeros(len(texts), width)
@@ -207,8 +206,9 @@ class TransformerEncoder(nn.Module):
             if not ids:
                 raise ValueError(f"nothing to encode in {text!r}")
             cut_to(ids, self.max_length - self.tokenizer.num_special_tokens_to_add(), text, self.tokenizer)
+        parts = [texts[start : start + TEXTS_PER_PASS] for start in range(0, len(texts), TEXTS_PER_PASS)]
         with torch.no_grad():
-            return self.with_gradients(texts).float()
+            return torch.cat([self.with_gradients(part).float() for part in parts])
 
     def own_weights(self) -> dict[str, Tensor]:
         """The network's and the pooling's weights, by name."""

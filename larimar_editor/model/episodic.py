@@ -120,7 +120,7 @@ class EpisodicMemory:
             OSError: the state's file, if one is open, could not be written.
             Whatever is raised, nothing is written.
         """
-        facts = facts_from(requests)
+        facts = self.checked(requests)
         with self._lock:
             state = self.edited_state
             new = [
@@ -132,6 +132,14 @@ class EpisodicMemory:
                 state = operation.applied_to(state)
                 self.history.commit(operation, state)
             return [known for fact in facts if (known := state.store.find(fact.key)) is not None]
+
+    def checked(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
+        """The facts that `write` would write; of several with one prompt the last.
+
+        Raises:
+            ValueError: as `write`, of a request.
+        """
+        return facts_from(requests)
 
     def _encoded(self, facts: Sequence[Fact]) -> Write:
         prompts, read = [asked_by(fact.key) for fact in facts], self.to_encode(facts)
@@ -370,7 +378,9 @@ class EpisodicMemory:
             )
         rows = store.column("scope")
         self._check_written_for(detector.embedding_size, store)
-        compare = every_row(detector.similarity, rows, store.alive)
+        # A sentence encoder that was handed in may be on another device.
+        similarity = lambda queries, written: detector.similarity(queries.to(written.device), written)
+        compare = every_row(similarity, rows, store.alive)
         if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
             return indexed(store.index("scope", GraphIndex), compare, rows, store.alive)
         return compare
@@ -519,9 +529,10 @@ def _to_the_letter(decision: ScopeDecision, prompts: Sequence[str], store: FactS
     """The decision, where a prompt that was written as a whole is its own fact's, whatever is said of its
     sentences.
     """
-    for place, (prompt, nearest) in enumerate(zip(prompts, decision.nearest.tolist(), strict=True)):
+    decided = zip(prompts, decision.nearest.tolist(), decision.in_scope.tolist(), strict=True)
+    for place, (prompt, nearest, in_scope) in enumerate(decided):
         row = store.row(prompt) if prompt.strip() else None
-        if row is not None and row != nearest:
+        if row is not None and not (row == nearest and in_scope):
             decision.nearest[place], decision.in_scope[place] = row, True
             decision.score[place] = decision.score[place].clamp(min=1.0)
     return decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,7 +43,6 @@ from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.scope.decision import ScopeDecision
 from larimar_editor.state.fact import Fact
-from larimar_editor.state.facts import facts_from
 from larimar_editor.utils.locks import decoder_lock
 
 
@@ -259,7 +258,11 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         return model
 
     def save_pretrained(  # type: ignore[override]
-        self, save_directory: str | Path, dtype: torch.dtype | None = None, is_main_process: bool = True
+        self,
+        save_directory: str | Path,
+        dtype: torch.dtype | None = None,
+        is_main_process: bool = True,
+        max_shard_size: int | str | None = None,
     ) -> None:
         """Save configuration and own weights; the decoder is named, not copied.
 
@@ -269,6 +272,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             save_directory: folder, made if need be.
             dtype: of the saved weights; by default that which each has.
             is_main_process: False writes nothing, as in transformers.
+            max_shard_size: passed by `push_to_hub`; the weights are one file, whatever it is.
 
         Raises:
             TypeError: any other argument of transformers' ``save_pretrained``: there is nothing here that it
@@ -299,21 +303,21 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             self._turns = (template, ChatTurns.of(self.tokenizer))
         return self._turns[1]
 
-    def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
-        """As `EpisodicMemory.write`.
+    def checked(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
+        """As `EpisodicMemory.checked`.
 
         Raises:
             ValueError: also of a prompt that is a chat in the decoder's template: of a chat only the question
                 is looked for, so that is what has to be written.
         """
-        facts, turns = facts_from(requests), self.chat_turns
+        facts, turns = super().checked(requests), self.chat_turns
         for fact in facts:
             if turns is not None and (question := turns.last_question(fact.prompt)):
                 raise ValueError(
                     f"the prompt {fact.prompt!r} is a chat in the decoder's template: write its question, "
                     f"{question!r}; it is found in chats as well"
                 )
-        return super().write(facts)
+        return facts
 
     def scope_of(self, prompts: Sequence[str]) -> ScopeDecision:
         """What the scope detector says of these prompts, for a person to look at; of a chat in the decoder's
@@ -640,7 +644,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             )
             generation_config.prefill_chunk_size = None
         generation = self._generation
-        if generation is not None and self.config.after_answer == "stop":
+        if generation is not None and not generation.empty and self.config.after_answer == "stop":
             generation.end = _end_of(generation_config)
         # This mode alone wants one to begin with.
         assisted = generation_mode is GenerationMode.ASSISTED_GENERATION
@@ -669,8 +673,18 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """Which device each part of the decoder is on, where accelerate has spread it over several."""
         return self.decoder.hf_device_map
 
+    def _weights_of_the_memory(self) -> Iterator[Tensor]:
+        """Of the encoder, ``W_M`` and the like, which are not the decoder's."""
+        for each in (self.projection, self.analysis, self.embedding, self.latent_encoder):
+            if isinstance(each, nn.Module):
+                yield from (*each.parameters(), *each.buffers())
+
     def _apply(self, fn, recurse=True):
+        exact = {each: each.data for each in self._weights_of_the_memory()}
         super()._apply(fn, recurse)
+        for each, before in exact.items():
+            if each.dtype.itemsize < before.dtype.itemsize:  # `half()` is meant for the decoder
+                each.data = before.to(each.device)
         self._bos = self._last_reading = self._slot_tokens = None
         device = self.queries.device
         if self.state_register is not None and self.edited_state.device != device:

@@ -163,5 +163,5 @@ def _is_prompt(
         )
     elif labels is not None:
         asks = keep & (labels == -100)  # where padding is labelled so, it alone is no prompt
-        keep = asks if bool(asks.any(dim=1).all()) else keep
+        keep = torch.where(asks.any(dim=1, keepdim=True), asks, keep)  # of a row that is all labels, all
     return keep

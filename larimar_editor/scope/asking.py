@@ -12,7 +12,8 @@ import re
 from collections.abc import Sequence
 
 from larimar_editor.scope.pronouns import is_about_a_pronoun, is_without_names
-from larimar_editor.utils.sentences import MARKS, QUESTION_MARKS, sentences
+from larimar_editor.scope.small_words import COURTESIES
+from larimar_editor.utils.sentences import MARKS, is_question, sentences
 
 NOBODY = (
     50.0  # odds against a question that only a pronoun says the subject of, where nothing says what it means
@@ -21,9 +22,8 @@ SAID = 20.0  # odds against a sentence that is said, and not asked, before the l
 BEFORE = 2  # sentences that a last one which names nothing is read with
 FEW = 3  # sentences that may stand before the last for nothing; each further one counts against it
 _FIRST = re.compile(r"\W*(?!I\b)([^\W_])")  # letter or digit of a word
-_QUESTION = re.compile(rf"[{QUESTION_MARKS}]\W*$")
 _REQUEST = re.compile(
-    r"\W*(?:(?:please|kindly|hey|hi|hello|so|ok|okay|now|and)\W+)*(?:"
+    rf"\W*(?:(?:{COURTESIES})\W+)*(?:"
     r"who|whom|whose|what|which|when|where|why|how|in (?:what|which)|"
     r"is|are|was|were|do|does|did|can|could|would|will|may|might|"
     r"tell|name|give|say|state|list|find|remind|complete|finish|continue|fill|guess|identify|describe|"
@@ -32,7 +32,7 @@ _REQUEST = re.compile(
     re.IGNORECASE,
 )
 _OWN = re.compile(  # a request where no question follows: "I need the wifi password."
-    r"\W*(?:(?:please|kindly|hey|hi|hello|so|ok|okay|now|and)\W+)*(?:"
+    rf"\W*(?:(?:{COURTESIES})\W+)*(?:"
     r"i(?:['’]d| would| want| need| wonder| forgot| forget|['’]m| am| have| was)|we (?:want|need|would)"
     r")\b",
     re.IGNORECASE,
@@ -45,7 +45,8 @@ def asked_by(prompt: str) -> str:
     behind a question is none: "What is the capital of Peru? Answer in English."
     """
     parts = sentences(prompt)
-    while _is_said(parts[-1]) and any(map(_QUESTION.search, parts[:-1])):
+    asked_at = _last_question(parts)
+    while 0 <= asked_at < len(parts) - 1 and _is_said(parts[-1]):
         parts.pop()
     return with_context(parts) or parts[-1]
 
@@ -55,9 +56,9 @@ def odds_against(parts: Sequence[str]) -> list[float]:
 
     None stand against a question, a request or a query of one sentence; what somebody says of himself ("I
     am", "I need") is a request where no question comes after it. Log 20 stands against another sentence
-    before the last, and the log of how many more than three there are before it against the last. Both
-    numbers were chosen on WikiText-2's validation text. Log 50 stands against "Where was she born?" where
-    nothing before it names anybody: it is as near to the birthplace of one as of another.
+    before the last, and against the last the log of how many more than two there are before it. Both numbers
+    were chosen on WikiText-2's validation text. Log 50 stands against "Where was she born?" where nothing
+    before it names anybody: it is as near to the birthplace of one as of another.
 
     Args:
         parts: the sentences of one query, in their order.
@@ -67,10 +68,10 @@ def odds_against(parts: Sequence[str]) -> list[float]:
         before = [part for part in parts[:last] if not parts[last].startswith(part)]
         if is_without_names(before):
             return [math.log(NOBODY if is_about_a_pronoun(part) else SAID) for part in parts]
-    followed = any(_QUESTION.search(sentence) for sentence in parts[-1:])
+    asked_at = _last_question(parts)
     return [
         0.0
-        if _is_asked(sentence) or (_OWN.match(sentence) and not (followed and place < last))
+        if _is_asked(sentence) or (_OWN.match(sentence) and place > asked_at)
         else math.log(SAID if place < last else max(1, last - FEW + 1))
         for place, sentence in enumerate(parts)
     ]
@@ -82,11 +83,16 @@ def asks(sentence: str) -> bool:
 
 
 def _is_asked(sentence: str) -> bool:
-    return bool(_QUESTION.search(sentence) or _REQUEST.match(sentence))
+    return is_question(sentence) or _REQUEST.match(sentence) is not None
+
+
+def _last_question(parts: Sequence[str]) -> int:
+    """Its place; -1 where there is none."""
+    return max((place for place, part in enumerate(parts) if is_question(part)), default=-1)
 
 
 def _is_said(sentence: str) -> bool:
-    return sentence.endswith(tuple(MARKS)) and not _QUESTION.search(sentence)
+    return sentence.endswith(tuple(MARKS)) and not is_question(sentence)
 
 
 def _names(word: str) -> bool:

@@ -62,10 +62,12 @@ _SIDES = {
     for word in words.split()
 }
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
-# "last year", "at last", "he came first": none of these tells one thing from another.
+# "last year", "at last", "how long does it last?", "he came first": none of these tells one thing from
+# another; nor does "mother tongue" name a mother.
 _ASIDE = re.compile(
     r"\b(?:last|first) (?:year|month|week|night|time|season|summer|winter)s?\b|"
-    r"\bat (?:last|first|least|most)\b|\b(?:came|come|comes|hear|heard) (?:first|second|third|last)\b",
+    r"\bat (?:last|first|least|most)\b|\blast(?=\W*$)|\bmother tongues?\b|"
+    r"\b(?:came|come|comes|hear|heard) (?:first|second|third|last)\b",
     re.IGNORECASE,
 )
 

@@ -26,6 +26,7 @@ from larimar_editor.utils.sentences import sentences
 
 TOO_FAR_BEHIND = 0.25  # what is so much less similar than the nearest in the first stage gets no second look
 LEAST_LETTERS = 4  # of a sentence beside others: one with fewer, as `"` or "It", asks nothing
+_NEVER_QUITE = 1e-6  # a probability is as near to 0 and 1 as this, where log-odds are added
 _THE_SAME = 0.999  # cosine from which two texts may be one
 _NO_SPACES = "\u2e80"  # from here on a character may be a word
 # Log-odds that the first stage's cosine is worth where several facts are in scope: which of a subject's
@@ -294,7 +295,8 @@ def _weigh(
         score = decision.score[place]
         within = read.score[at] if same else second.probability(written, context)
         if within < score:
-            decision.score[place] = ((score.logit() + within.logit()) / 2).sigmoid()
+            both = torch.stack((score, within)).logit(eps=_NEVER_QUITE)
+            decision.score[place] = both.mean().sigmoid()
             decision.in_scope[place] = decision.score[place] >= threshold
     if read.score[at] > decision.score[place]:
         decision.sentence[place] = context

@@ -14,6 +14,7 @@ from itertools import islice, tee
 from larimar_editor.scope.asking import asks
 from larimar_editor.scope.naming import (
     is_a_name,
+    is_a_time,
     may_be_a_name,
     may_name_in_small_letters,
     places_of_names,
@@ -45,10 +46,11 @@ _OPENED = re.compile(
     rf"\W*(?:(?:so|ok|okay|well|great|thanks|thank\s+you)\W+)*(?:and|or|but|{_OTHER})\b", re.IGNORECASE
 )
 _KIND = rf"(?:\s+(?!(?:about|one|else|now|next|come|{AUXILIARY})\b)[a-z-]+){{1,3}}?"
+_OF_NO_KIND = r"(?!(?:what|how)\s+(?:happened|for|so|kind|many|much)\W*$)"  # though "How many times?" is
 _OTHERWISE = re.compile(  # "And when?", "In which year?", "With whom?", "How many times?"
     rf"(?P<asking>{HEAD}(?:when|where|why|how|(?:since|until|till)\s+when|from\s+where|"
-    r"(?:between|by|for|from|of|to|with)\s+whom|"
-    rf"(?:(?:{_IN}|under|until|since)\s+)?(?:what|which|how){_KIND})){_TAIL}",
+    rf"(?:{_IN}|between|under)\s+whom|"
+    rf"(?:(?:{_IN}|under|until|since)\s+|{_OF_NO_KIND})(?:what|which|how){_KIND})){_TAIL}",
     re.IGNORECASE,
 )
 _ASKED = re.compile(rf"(?:{HEAD}{ASKING}(?:\s+[a-z-]+){{0,3}}?\s+|{HEAD}){AUXILIARY}\s+", re.IGNORECASE)
@@ -72,7 +74,10 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
         return asked
     earlier = _in_full(islice(before, _MOST))
     full = (with_name if is_about_a_pronoun(question) else _as_before)(question, earlier)
-    return asked if full is None else " ".join([*others, full, *parts[len(others) + 1 :]])
+    if full is None:
+        return asked
+    head, found, tail = asked.partition(question)
+    return head + full + tail if found else " ".join([*others, full, *parts[len(others) + 1 :]])
 
 
 def _in_full(before: Iterator[str]) -> Iterator[str]:
@@ -130,6 +135,8 @@ def _place_of(name: str, behind: str | None, earlier: str) -> slice | None:
         there = [place for place, word in zip(places, before) if word and word[0].lower() == behind.lower()]
         if there or behind.lower() in words_of(earlier.lower()):
             return there[0] if len(there) == 1 else None
+        if is_a_time(name):  # "And on Monday?"
+            return None
     alike = [place for place in places if words_of(earlier[place])[0] == words_of(name)[0]]
     chosen = places if len(places) == 1 else alike
     return chosen[0] if len(chosen) == 1 else None

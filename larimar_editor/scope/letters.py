@@ -12,17 +12,26 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Set
+from decimal import Decimal
+from functools import lru_cache
 
 from larimar_editor.scope.contrasts import in_contrast
 from larimar_editor.scope.initials import other_initials
 from larimar_editor.utils.text import plain_letters
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_GROUPS = re.compile(r",(?=(?:\d\d,)*\d{3}(?!\d))")  # of thousands, and as in India
+_IN_GROUPS = re.compile(
+    r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)*,\d{3})(?:\.\d+)?"
+)  # of thousands, and as in India
 _SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?![\d.,]*\d)")  # 10 000
-_JOINT = re.compile(r"(?<=\d)[.,:–-](?=\d)")
+_JOINT = re.compile(r"(?<=\d)[.,:/–-](?=\d)")
 _JOINED = re.compile(r"(?<![\w.,])\(?\d+(?:\)?[ ./–-]{1,2}\(?\d+)+(?!\w)")
 _DATE_OR_ADDRESS = re.compile(r"\d{1,4}([./–-])\d{1,2}\1\d{1,4}|\d{1,3}(?:\.\d{1,3}){3}")
+_DATE = re.compile(
+    r"(?<![\d./–-])(?:\d{1,2}([./–-])\d{1,2}\1\d{4}|\d{4}([./–-])\d{1,2}\2\d{1,2})(?![./–-]?\d)"
+)
+_SCALED = re.compile(r"(?<![\d.,])(\d+(?:\.\d+)?)\s(thousand|million|billion)\b", re.IGNORECASE)
+_SCALES = {"thousand": 3, "million": 6, "billion": 9}  # zeros
 _LONG = 5  # digits from which a number may be a phone's or an order's, which are grouped in many ways
 _HALF_DAY = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d\d))?\s?([ap])\.?m\b\.?", re.IGNORECASE)
 _ZEROS = re.compile(r"[.:]0+$")  # 9:00, 5.00
@@ -32,6 +41,7 @@ _YEAR = re.compile(r"1[1-9]\d\d|20\d\d")
 # a word and "X" may stand for anybody.
 _ROMAN = re.compile(r"(?<![\w'’.-])(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'’-])")
 _BEHIND_A_NAME = re.compile(r"\S\s+[A-Z][^\W\d_]*[a-z]\s+$")
+_FAR = 60  # characters before a numeral in which a name ends
 _UNITS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
 _WORDS = {
     word: str(value)
@@ -90,6 +100,10 @@ def _other_numbers(prompt: str, query: str) -> bool:
     """In whichever way digits are grouped."""
     if _HALF_DAY.search(prompt) and _HALF_DAY.search(query):
         prompt, query = (_HALF_DAY.sub(_of_the_day, text) for text in (prompt, query))
+    if bool(_DATE.search(prompt)) != bool(_DATE.search(query)):  # "1.11.2020" and "1 November 2020"
+        prompt, query = (
+            _DATE.sub(lambda date: re.sub(r"\D", " ", date[0]), text) for text in (prompt, query)
+        )
     pairs = itertools.product(_readings(prompt), _readings(query))
     return all(_differ(ours, theirs) for ours, theirs in pairs)
 
@@ -104,8 +118,13 @@ def _readings(text: str) -> set[str]:
             _SPACED.sub(lambda number: re.sub(r"\s", "", number[0]), each),
             _JOINT.sub(".", each),  # "9:05" and "9.05", "2-1" and "2:1"
             _JOINED.sub(_as_code, each),  # "555-1234" and "5551234"
+            _SCALED.sub(_written_out, each),  # "1.5 million" and "1500000"
         )
     }
+
+
+def _written_out(found: re.Match) -> str:
+    return f"{Decimal(found[1]).scaleb(_SCALES[found[2].lower()]).normalize():f}"
 
 
 def _as_code(found: re.Match) -> str:
@@ -163,14 +182,16 @@ def _same(one: str, other: str) -> bool:
     return len(short) == 2 and len(long) == 4 and long.endswith(short)  # '95
 
 
-def _numbers(text: str) -> set[str]:
-    digits = {_GROUPS.sub("", found[0]) for found in _NUMBER.finditer(text)}
+@lru_cache(maxsize=4096)
+def _numbers(text: str) -> frozenset[str]:
+    numbers = (found[0] for found in _NUMBER.finditer(text))
+    digits = {each.replace(",", "") if _IN_GROUPS.fullmatch(each) else each for each in numbers}
     roman = {
         str(10 * len(found[1]) + _UNITS.index(found[2]))
         for found in _ROMAN.finditer(text)
-        if len(found[0]) > 1 or _BEHIND_A_NAME.search(text[: found.start()])
+        if len(found[0]) > 1 or _BEHIND_A_NAME.search(text[max(0, found.start() - _FAR) : found.start()])
     }
-    return digits | roman
+    return frozenset(digits | roman)
 
 
 def _set_aside(prompt: str, query: str, target: str) -> bool:

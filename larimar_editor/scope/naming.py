@@ -20,6 +20,9 @@ _PREPOSITIONS = frozenset("about at behind by for from in near of on over since 
 _IN = frozenset("in at on during since".split())  # what is behind them is seldom what a question is about
 _JOINTS = PARTICLES | {"of", "the"}
 _TIME = re.compile(rf"\d|(?:{WEEKDAY}s?|{MONTHS}|christmas|easter)$", re.IGNORECASE)
+_ADVERBS = frozenset(
+    "today tomorrow yesterday tonight again really ever currently originally there here".split()
+)
 _FEW = 3  # words of a name in small letters
 _FAR = 4  # words between an article and the name that ends its phrase: "the night ferry to Askerholm"
 
@@ -66,6 +69,11 @@ def is_about_a_name(words: Sequence[str]) -> bool:
     )
 
 
+def is_a_time(word: str) -> bool:
+    """Whether it is a weekday, a month or a feast: "Christmas"."""
+    return _TIME.match(word) is not None and not word[0].isdigit()
+
+
 def is_a_name(phrase: str) -> bool:
     """Whether a phrase is one name, with an article or without: "Peru", "the Halcyon Drift", "my sister
     Priya"; not "the mayor", and not "the mayor of Lima".
@@ -77,7 +85,7 @@ def is_a_name(phrase: str) -> bool:
 def may_name_in_small_letters(phrase: str) -> bool:
     """Whether a phrase may be a name that is not given its capitals: "peru", "sv altbruck"."""
     words = words_of(phrase)
-    return phrase == phrase.lower() and 0 < len(words) <= _FEW and not _NO_NAMES & {*words}
+    return phrase == phrase.lower() and 0 < len(words) <= _FEW and not (_NO_NAMES | _ADVERBS) & {*words}
 
 
 def places_of_names(sentence: str) -> list[slice]:

@@ -12,15 +12,15 @@ import re
 from collections.abc import Iterable, Sequence
 
 from larimar_editor.scope.naming import is_about_a_name, may_be_a_name, places_of_names, subject_of, words_of
-from larimar_editor.scope.small_words import AUXILIARIES
-from larimar_editor.utils.sentences import sentences
+from larimar_editor.scope.small_words import AUXILIARIES, COURTESIES
+from larimar_editor.utils.sentences import is_question, sentences
 
 AUXILIARY = rf"(?:{'|'.join(sorted(AUXILIARIES))})"
 ASKING = (
     r"(?:(?:in|on|at|to|from|for|by|of|with|until|since|under)\s+)?"
     r"(?:who|whom|what|which|where|when|why|how)\b"
 )
-HEAD = r"\W*(?:(?:and|but|so|ok|okay|then|now|also|well|great(?=\W*[,.;!])|thanks|thank\s+you|please)\b\W*)*"
+HEAD = rf"\W*(?:(?:{COURTESIES}|but|then|also|great(?=\W*[,.;!]))\b\W*)*"
 _OPENING = re.compile(rf"^{HEAD}", re.IGNORECASE)
 # "They" may be people in general: "where do they eat haggis".
 _THEY = r"they(?=\s+[a-z]+(?:\s+(?:at|by|for|from|in|of|on|to|with))?\W*$)"
@@ -33,9 +33,13 @@ _BY_A_PRONOUN = [
         rf"{ASKING}(?:\s+[a-z-]+){{1,3}}\s+(him|her|it|them)\b(?=\W*$)",
     )
 ]
-# "What is it that ...", "How long does it take ...", "Is it true that ...", "Her Majesty"; "What time is it?"
-_OF_NOTHING = re.compile(r"\s+(?:that|takes?|took|true|possible|time|majesty|highness)\b", re.IGNORECASE)
-_TIME_OF_DAY = re.compile(r"\btime\s+(?:is|was)\s+it\b", re.IGNORECASE)
+# "What is it that ...", "How long does it take ...", "Is it true that ...", "Is it raining?", "Her Majesty";
+# and "What time is it?", "What day was it?"
+_OF_NOTHING = re.compile(
+    r"\s+(?:that|takes?|took|true|possible|time|majesty|highness|(?:rain|snow)(?:s|ing|ed)?|cold|warm|sunny)\b",
+    re.IGNORECASE,
+)
+_TIME_OF_DAY = re.compile(r"\b(?:time|day|date|month|year)\s+(?:is|was)\s+it\b", re.IGNORECASE)
 _OWNING = {"his": "he", "her": "she", "its": "it", "their": "they"}
 _ONE = {"him": "he", "them": "they", **_OWNING}
 _SHORT = 8  # words; a longer question has room for what it is about: "How hot does it get before tin melts?"
@@ -94,7 +98,7 @@ def is_without_names(said: Iterable[str]) -> bool:
 
 def without_orders(parts: Sequence[str]) -> list[str]:
     """Sentences without what is said behind a question: "Answer in English." """
-    questions = [place for place, part in enumerate(parts) if part.endswith("?")]
+    questions = [place for place, part in enumerate(parts) if is_question(part)]
     return [*parts[: questions[-1] + 1]] if questions else [*parts]
 
 
@@ -102,7 +106,7 @@ def _pronoun_of(question: str) -> re.Match | None:
     found = next(filter(None, (pattern.match(question) for pattern in _BY_A_PRONOUN)), None)
     if found is None or _OF_NOTHING.match(question, found.end()) or _TIME_OF_DAY.search(question):
         return None
-    words = words_of(_OPENING.sub("", question))
+    words = words_of(_OPENING.sub("", question.lower() if question.isupper() else question))
     # "Who directed Her?"
     titled = not (found[1].islower() or question.isupper() or words[0].startswith(found[1]))
     return None if titled or len(words) > _SHORT or is_about_a_name(words) else found
@@ -143,4 +147,4 @@ def _last_name_of(question: str) -> str | None:
 
 
 def _is_of_many(name: str) -> bool:
-    return name.endswith("s") or "&" in name
+    return "&" in name or (name.lower().startswith("the ") and name.endswith("s"))

@@ -18,7 +18,8 @@ from functools import lru_cache
 from larimar_editor.scope.small_words import MONTHS, WEEKDAY
 from larimar_editor.utils.text import plain_letters
 
-_WORD = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*")
+# Words, and signs that tell two texts apart ("$5" and "€5", "==" and "!="); not what only parts words.
+_WORD = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*|[^\w\s.,;:!?'\"’‘“”()\[\]«»–—-]+")
 _ARTICLES = frozenset("a an the".split())
 _TENSES = {
     **dict.fromkeys("is are am does do".split(), "present"),
@@ -58,6 +59,7 @@ _OF_PLACE = _PREPOSITIONS - set(
     "about as because by during for from into of since to until with within without".split()
 )
 _OF_TIME = frozenset("after around at before by during for from in on since until within".split())
+_OF_WHAT_HAPPENED = frozenset("after before during since until within".split())
 _MOVED = _PREPOSITIONS | set("each every last next this".split())  # what an adverbial begins with
 _DAY = rf"\b(?:{MONTHS}|{WEEKDAY})\b"
 _MEASURES = {  # what is asked for with "how", and with "what" or "which", and what such an answer has
@@ -76,18 +78,27 @@ _TIMES = {
     "date": _DAY,
     "time": r"\d[:.]\d\d|\d\s?[ap]\.?m\b|o['’]clock|noon|midnight|midday",
 }
+_PLAIN_MONTHS = "|".join(month for month in MONTHS.split("|") if month not in ("march", "may"))
 _TIME = re.compile(
     r"\b(?:1\d{3}|20\d\d|\d{1,2}[:.]\d\d|\d{1,2}\s?[ap]\.?m\b|\d+ (?:bc|ad)|o['’]clock|noon|midnight|midday|"
     r"today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
     rf"{WEEKDAY}s?|"
-    r"(?:march|may) \d+|\d+(?:st|nd|rd|th)? (?:march|may)|"
-    r"january|february|april|june|july|august|september|october|november|december|"
+    r"(?:march|may) \d+|\d+(?:st|nd|rd|th)? (?:march|may)|thanksgiving|halloween|ramadan|"
+    rf"{_PLAIN_MONTHS}|"
     r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|decades?|century|centuries))\b"
 )
 # Where they end an answer they are a time: "in the early morning", not "on the night ferry".
 _PART_OF_TIME = re.compile(
     r"\b(?:spring|summer|autumn|winter|morning|afternoon|evening|night|dawn|dusk|sunrise|sunset|easter|"
-    r"christmas|march|may|end|beginning|start|before|after|during|while|when)\b"
+    r"christmas|march|may|end|beginning|start|before|after|during|while|when|war|reign|era|age|renaissance|"
+    r"lunch|dinner)\b"
+)
+_BESIDE_A_TIME = re.compile(
+    r"\b(?:in|on|at|of|the|a|an|its|early|late|mid|about|around|last|next|this|from|to|and)\b"
+)
+# Theresa May, April May: no month where a name stands before it.
+_NAMED_MAY = re.compile(
+    r"(?!(?:In|On|Early|Late|Mid|Since|Until|The|Last|Next)\b)[A-Z][\w'’-]*\s+(?:May|March)\W*$"
 )
 _NUMBER = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fifteen|twenty|thirty|"
@@ -107,31 +118,32 @@ _IRREGULAR = {
             "grind:ground grow:grew hang:hung/hanged hear:heard hide:hid hit:hit hold:held hurt:hurt "
             "keep:kept kneel:knelt know:knew lay:laid lead:led lean:leant/leaned learn:learnt/learned "
             "leave:left lend:lent let:let lie:lay/lied light:lit lose:lost make:made mean:meant meet:met "
-            "overtake:overtook pay:paid put:put quit:quit read:read ride:rode ring:rang rise:rose run:ran "
-            "say:said see:saw seek:sought sell:sold send:sent set:set shake:shook shed:shed shine:shone "
-            "shoot:shot shrink:shrank shut:shut sing:sang sink:sank sit:sat sleep:slept slide:slid "
-            "speak:spoke speed:sped spend:spent spill:spilt/spilled spin:spun split:split spread:spread "
-            "spring:sprang stand:stood steal:stole stick:stuck sting:stung strike:struck strive:strove "
-            "swear:swore sweep:swept swell:swelled swim:swam swing:swung take:took teach:taught tear:tore "
-            "tell:told think:thought throw:threw undergo:underwent understand:understood wake:woke wear:wore "
+            "overcome:overcame overtake:overtook pay:paid put:put quit:quit read:read ride:rode ring:rang "
+            "rise:rose run:ran say:said see:saw seek:sought sell:sold send:sent set:set shake:shook "
+            "shed:shed shine:shone shoot:shot shrink:shrank shut:shut sing:sang sink:sank sit:sat "
+            "sleep:slept slide:slid speak:spoke speed:sped spend:spent spill:spilt/spilled spin:spun "
+            "split:split spread:spread spring:sprang stand:stood steal:stole stick:stuck sting:stung "
+            "strike:struck strive:strove swear:swore sweep:swept swell:swelled swim:swam swing:swung "
+            "take:took teach:taught tear:tore tell:told think:thought throw:threw undergo:underwent "
+            "understand:understood wake:woke wear:wore "
             "weave:wove weep:wept win:won wind:wound withdraw:withdrew write:wrote"
         ).split()
     )
 }
-_PARTICIPLES = {  # of those that are not the past's form
-    **{base: base for base in ("become", "come", "overcome", "run")},
-    **dict(
-        pair.split(":")
-        for pair in (
-            "awoke:awoken ate:eaten beat:beaten bit:bitten blew:blown broke:broken chose:chosen drew:drawn "
-            "drove:driven fell:fallen flew:flown forbade:forbidden forgot:forgotten forgave:forgiven "
-            "froze:frozen gave:given got:gotten grew:grown hid:hidden knew:known overtook:overtaken ran:run "
-            "rang:rung rode:ridden saw:seen sang:sung sank:sunk shook:shaken shrank:shrunk spoke:spoken "
-            "stole:stolen swam:swum swore:sworn took:taken threw:thrown tore:torn woke:woken wore:worn "
-            "wove:woven withdrew:withdrawn wrote:written"
-        ).split()
-    ),
-}
+_PARTICIPLES = dict(  # of those that are not the past's form
+    pair.split(":")
+    for pair in (
+        "arose:arisen ate:eaten awoke:awoken beat:beaten became:become began:begun bit:bitten blew:blown "
+        "bore:borne broke:broken came:come chose:chosen drank:drunk drew:drawn drove:driven fell:fallen "
+        "flew:flown forbade:forbidden forgave:forgiven forgot:forgotten froze:frozen gave:given got:gotten "
+        "grew:grown hid:hidden knew:known lay:lain overcame:overcome overtook:overtaken ran:run rang:rung "
+        "rode:ridden rose:risen sang:sung sank:sunk saw:seen shook:shaken shrank:shrunk spoke:spoken "
+        "sprang:sprung stole:stolen swam:swum swore:sworn took:taken threw:thrown tore:torn went:gone "
+        "woke:woken wore:worn wove:woven withdrew:withdrawn wrote:written"
+    ).split()
+)
+# Nothing is done to anything.
+_INTRANSITIVE = frozenset("arose became came fell lay rose sat slept stood went".split())
 
 
 @dataclass(frozen=True)
@@ -158,7 +170,11 @@ class _Asked:
 
 
 def participle_of(past: str) -> str | None:
-    """ "written" of "wrote", "founded" of "founded"; None of what is not the past of a verb."""
+    """ "written" of "wrote", "founded" of "founded"; None of what is not the past of a verb that something is
+    done with.
+    """
+    if past in _INTRANSITIVE:
+        return None
     if not past.endswith("ed") and not any(past in forms for forms in _IRREGULAR.values()):
         return None
     return _PARTICIPLES.get(past, past)
@@ -237,9 +253,10 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
     word, kind = question.word, " ".join(question.kind)
     last, its = statement.last, question.last
     time = target is not None and _is_time(target)
+    only_time = target is not None and time and _is_nothing_but_a_time(target)
     if word in ("who", "what") and not kind:
         if time and (word == "who" or last in _OF_TIME):
-            return False if word == "who" else None
+            return False if word == "who" and only_time else None
         return True if last == its else None
     if not target or its not in ("", last):
         return None
@@ -253,12 +270,14 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
         plain = word == "what" and not (last or its or statement.is_copula) and kind not in _PLACES
         return True if plain and len(question.kind) == 1 and not time else None
     if word == "when" and last in ("", *_OF_TIME):
-        vague = _NUMBER.search(answer) or _PART_OF_TIME.search(answer)
-        return True if time else None if vague else False
+        if time:
+            return True if only_time or last != "by" else None  # "was recorded by" June Carter
+        vague = _NUMBER.search(answer) or _PART_OF_TIME.search(answer) or last in _OF_WHAT_HAPPENED
+        return None if vague else False
     if word == "where" and (last in ("", *_OF_PLACE) or last == its):
         if time:
-            return False
-        placed = bool(last) or statement.is_copula or answer.split()[0] in _OF_PLACE
+            return False if only_time else None  # "1600 Pennsylvania Avenue"
+        placed = bool(last) or answer.split()[0] in _OF_PLACE
         return True if placed and not answer[0].isdigit() else None
     if word == "how" and not last and not time and not statement.is_copula:
         return True if answer.split()[0] in ("by", "from", "through", "to", "using", "via", "with") else None
@@ -270,6 +289,8 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
 
 def _same(one: _Asked, other: _Asked) -> bool:
     """Whether the words are the same, up to an adverbial that stands before or behind."""
+    if len(one.content) != len(other.content):
+        return False
     support = one.support or other.support
     orders = [one.content, *_with_adverbial_behind(one.content)]
     others = [other.content, *_with_adverbial_behind(other.content)]
@@ -289,6 +310,9 @@ def _with_adverbial_behind(words: tuple[str, ...]) -> list[tuple[str, ...]]:
 def _in_one_tense(one: _Asked, other: _Asked) -> bool:
     if not one.tenses or not other.tenses:  # a verb by itself; its form is compared
         return bool(one.support or other.support) or one.tenses == other.tenses
+    has = not (one.tenses | other.tenses).isdisjoint(("has", "had"))
+    if bool(one.support) != bool(other.support) and not has:
+        return False  # "the server is" does not say what it does
     return one.tenses == other.tenses
 
 
@@ -314,7 +338,16 @@ def _is_form(form: str, base: str, support: str) -> bool:
 def _is_time(target: str) -> bool:
     lower = target.lower().rstrip(" .")
     part = list(_PART_OF_TIME.finditer(lower))[-1:]
-    return _TIME.search(lower) is not None or any(each.end() == len(lower) for each in part)
+    ends = any(each.end() == len(lower) for each in part) and not _NAMED_MAY.search(target)
+    return _TIME.search(lower) is not None or ends
+
+
+def _is_nothing_but_a_time(target: str) -> bool:
+    """Not June Carter, and not "1600 Pennsylvania Avenue"."""
+    lower = target.lower()
+    for part in (_TIME, _PART_OF_TIME, _BESIDE_A_TIME, _NUMBER):
+        lower = part.sub(" ", lower)
+    return not re.search(r"[^\W\d_]", lower)
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,8 @@ TITLES = frozenset(
 PARTICLES = frozenset("al bin da de del della den der di du ibn la le van von zu".split())
 MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+# With what a question or a request may be opened.
+COURTESIES = r"please|kindly|hey|hi|hello|so|ok|okay|now|and|well|thanks|thank\s+you"
 AUXILIARIES = frozenset(
     "is was are were does do did has have had will would can could may might must should shall".split()
 )

@@ -55,6 +55,8 @@ class History:
 
     @state.setter
     def state(self, state: EditedState) -> None:
+        device = self.state.device
+        state = state if state.device == device else state.to(device)  # of before the model was moved
         self._record("set", state)
         self._register.set(state)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from larimar_editor.data.edits import load_edits
 from larimar_editor.state.fact import Fact
@@ -63,8 +63,18 @@ def line_of(fact: Fact) -> str:
     return json.dumps(values | {"id": fact.id, "written_at": fact.written_at}, ensure_ascii=False)
 
 
+class TakesFacts(Protocol):
+    """As `larimar_editor.LarimarForCausalLM` does."""
+
+    def checked(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
+        """Those that would be written; an error where one could not be."""
+
+    def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
+        """Write them all, or none."""
+
+
 def write_in_blocks(
-    write: Callable[[Sequence[Mapping | Fact]], object],
+    model: TakesFacts,
     facts: Sequence[Mapping | Fact],
     block: int = 256,
     wrote: Callable[[int], object] = lambda count: None,
@@ -72,14 +82,18 @@ def write_in_blocks(
     """Write many facts, so many at once; how many there were.
 
     Args:
-        write: takes facts, as `LarimarForCausalLM.write` does.
-        facts: what is written.
+        model: what they are written to.
+        facts: what is written; all are checked before the first is.
         block: facts that are written together.
         wrote: told how many, after each block.
+
+    Raises:
+        ValueError: one that cannot be written; none is.
     """
+    model.checked(facts)
     for start in range(0, len(facts), block):
         part = facts[start : start + block]
-        write(part)
+        model.write(part)
         wrote(len(part))
     return len(facts)
 

@@ -22,32 +22,35 @@ class StateRegister(nn.Module):
         super().__init__()
         self.version = nn.Parameter(torch.zeros((), dtype=torch.int64), requires_grad=False)
         self._states: weakref.WeakValueDictionary[int, EditedState] = weakref.WeakValueDictionary({0: state})
-        self._current, self._last = state, 0
+        self._current, self._number, self._last = state, 0, 0
         # The version is noticed on the next look, when the editor may have dropped the token already.
         self._undo = state
         self._seen = self.version._version
 
     def get(self) -> EditedState:
-        """The current state: the last that was set, or the one whose version an editor has put back."""
+        """The current state: the last that was set, or the one whose version an editor has put back.
+
+        Raises:
+            RuntimeError: that one is gone. The current state stays.
+        """
         if (
             self.version._version != self._seen
         ):  # someone wrote to the parameter; tells it without reading a GPU
             number = int(self.version)
             state = self._states.get(number)
             if state is None:
+                self._show(self._number)
                 raise RuntimeError(
                     f"edited state {number} is gone: keep what the edit returned until it is restored"
                 )
-            self._current, self._seen = state, self.version._version
+            self._take(state, number)
         return self._current
 
     def set(self, state: EditedState) -> None:
         """Make ``state`` current under a new version."""
         self._last += 1
-        self._states[self._last] = state
-        with torch.no_grad():
-            self.version.fill_(self._last)
-        self._current, self._seen = state, self.version._version
+        self._show(self._last)
+        self._take(state, self._last)
 
     def token(self) -> Tensor:
         """The current version, as a tensor that keeps its state alive."""
@@ -58,5 +61,22 @@ class StateRegister(nn.Module):
 
     def moved(self, device: torch.device) -> None:
         """Move the current state; earlier versions can no longer be restored."""
-        state = self.get().to(device)
-        self._current = self._undo = self._states[int(self.version)] = state
+        self._take(self.get().to(device), self._number)
+        self._undo = self._current
+
+    def _show(self, number: int) -> None:
+        with torch.no_grad():
+            self.version.fill_(number)
+        self._seen = self.version._version
+
+    def _take(self, state: EditedState, number: int) -> None:
+        self._current, self._number, self._seen = state, number, self.version._version
+        self._states[number] = state
+
+    # A version means a state of this register alone: it is no weight, to be saved and loaded elsewhere.
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars) -> None:
+        pass
+
+    def _load_from_state_dict(self, *args) -> None:
+        pass

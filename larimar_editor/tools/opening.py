@@ -42,5 +42,5 @@ def open_larimar(
     if path.suffix not in (".json", ".jsonl"):
         model.open_state(path, read_only=True)
         return model
-    write_in_blocks(model.write, facts_in(path))
+    write_in_blocks(model, facts_in(path))
     return model

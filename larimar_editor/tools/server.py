@@ -70,8 +70,8 @@ class _AsAsked:
 
     def _build_generation_config(self, body: dict, *args: Any, **kwargs: Any) -> Any:
         config = super()._build_generation_config(body, *args, **kwargs)  # type: ignore[misc]
-        if body.get("temperature"):
-            config.do_sample = True
+        if not body.get("generation_config"):  # whatever the decoder's own says
+            config.do_sample = bool(body.get("temperature"))
         return config
 
 

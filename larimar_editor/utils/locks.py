@@ -12,12 +12,15 @@ _LOCK = "_larimar_lock"
 # The class behind threading.RLock: entered and left without a line of Python, so that nothing can come
 # between.
 class Lock(type(threading.RLock())):  # type: ignore[misc]
-    """A re-entrant lock that may stand among the attributes of something that is copied: the copy gets one of
-    its own.
+    """A re-entrant lock that may stand among the attributes of something that is copied or pickled: the copy
+    gets one of its own.
     """
 
     def __deepcopy__(self, memo: dict) -> Lock:
         return Lock()
+
+    def __reduce__(self) -> tuple[type[Lock], tuple[()]]:
+        return Lock, ()
 
 
 def decoder_lock(decoder: nn.Module) -> Lock:

@@ -51,6 +51,16 @@ def sentences(text: str) -> list[str]:
     return parts
 
 
+def is_question(sentence: str) -> bool:
+    """Whether its last mark, behind whatever closes it, is a question mark."""
+    for letter in reversed(sentence):
+        if letter in QUESTION_MARKS:
+            return True
+        if letter.isalnum() or letter == "_":
+            return False
+    return False
+
+
 def is_label(text: str) -> bool:
     """Whether a text is but what stands before an answer, as "Answer:" or "A:"."""
     return text.endswith((":", "：")) and len(text.split()) < 3

@@ -30,7 +30,7 @@ def test_every_part_is_measured_and_the_model_left_alone(tiny, tmp_path):
     assert report["edits"]["single_against_encoder"] > 0.9, "an edit contains the encoder's passes"
     assert report["generation"]["tokens"] == 48 * 8 and report["environment"]["dtype"] == "float32"
     assert [row["prompts"] for row in report["lookups"]] == [200, 2000]
-    assert report["lookups"][0].get("recall", 1) >= 0.99
+    assert report["lookups"][0]["recall"] >= 0.99
     names = [row["name"] for row in report["targets"]]
     assert len(names) == 11 and all(name in text for name in names)
 

@@ -1,26 +1,23 @@
 """The commands, as a person calls them, on a tiny model in a folder."""
 
 import json
+import shutil
 import subprocess
 import sys
 
 import pytest
-import torch
 import typer
 import yaml
-from conftest import FACTS, SENTENCES, encode, share_sentence_encoder, tiny_llama
+from conftest import FACTS, SENTENCES, share_sentence_encoder, tiny_llama
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from larimar_editor import LarimarForCausalLM
 from larimar_editor.checkpoints import shipped
 from larimar_editor.cli import app, main
 from larimar_editor.cli.options import settings_of
-from larimar_editor.data.edits import load_edits
-from larimar_editor.evaluation.harness.context import Context
-from larimar_editor.evaluation.tables.prompted import prompted_conditions
-from larimar_editor.model.cache import LarimarCache
 from larimar_editor.model.loading import load_larimar
 from larimar_editor.pretrained.embedded import DECODER
 
@@ -67,13 +64,14 @@ def run(*arguments):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-COMMANDS = ("fit", "train", "train-detector", "calibrate", "compare", "eval", "bench", "data")
-PREPARE = ("chunk", "sample", "rephrase", "questions", "simplequestions", "memit-stats", "models", "settings")
+COMMANDS = [
+    [name, *more]
+    for name, command in get_command(app).commands.items()
+    for more in ([], *([inner] for inner in getattr(command, "commands", ())))
+]
 
 
-@pytest.mark.parametrize(
-    "command", [[name] for name in COMMANDS] + [["data", name] for name in PREPARE], ids=" ".join
-)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_has_help(command):
     done = CliRunner().invoke(app, [*command, "--help"])
     assert done.exit_code == 0 and "--help" in done.output
@@ -191,12 +189,13 @@ def test_perplexity_of_a_text_out_of_scope_is_the_base_models(folder, tmp_path):
     assert row["identical"]["value"] == 1
 
 
-def test_calibrate_makes_and_writes_an_internal_detector(folder, tokenizer):
-    before = load_file(folder / "checkpoint" / "model.safetensors")
+def test_calibrate_makes_and_writes_an_internal_detector(folder, tokenizer, tmp_path):
+    checkpoint = shutil.copytree(folder / "checkpoint", tmp_path / "checkpoint")
+    before = load_file(checkpoint / "model.safetensors")
     found = run(
         "calibrate",
         "--checkpoint",
-        folder / "checkpoint",
+        checkpoint,
         "--detector",
         "internal",
         "--train",
@@ -205,13 +204,13 @@ def test_calibrate_makes_and_writes_an_internal_detector(folder, tokenizer):
         "9",
         "--write",
     )
-    after = load_file(folder / "checkpoint" / "model.safetensors")
+    after = load_file(checkpoint / "model.safetensors")
     assert {name: value.dtype for name, value in before.items()}.items() <= {
         n: v.dtype for n, v in after.items()
     }.items()
     result = found["scope_threshold"]
     assert found["detector"] == "internal" and 0 <= result["equal_error_rate"] <= 1
-    model = share_sentence_encoder(LarimarForCausalLM.from_pretrained(folder / "checkpoint"))
+    model = share_sentence_encoder(LarimarForCausalLM.from_pretrained(checkpoint))
     assert model.config.scope == "internal" and model.config.scope_threshold == pytest.approx(
         result["threshold"]
     )
@@ -360,61 +359,3 @@ def test_an_error_is_a_line_and_not_a_traceback(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("LARIMAR_TRACEBACK", "1")
     with pytest.raises(FileNotFoundError):
         main()
-
-
-def test_forgetting_by_prompt_is_asked_with_and_without_marks(tiny, monkeypatch, tmp_path):
-    context = Context(None, None, None, None, None, tmp_path, 8, 1, "float32", "cpu", 0)
-    monkeypatch.setattr(Context, "larimar", lambda self, **settings: tiny)
-    (condition,) = prompted_conditions(context, load_edits(limit=8), trials=1)
-    (record,) = condition.score(list(condition.cases.values()))
-    assert record.keys() == {"before", "forgotten", "retained_before", "retained"} and all(
-        0 <= v <= 1 for v in record.values()
-    )
-    assert not prompted_conditions(context, load_edits(limit=2), trials=1), "too few"
-
-
-@torch.no_grad()
-def test_a_cache_can_be_cut_chosen_from_and_repeated(tiny, tokenizer):
-    """Rows in and out of scope, continued after each, say what the whole text says."""
-    tiny.write(FACTS)
-    texts = [FACTS[0]["prompt"], "Water boils at a temperature", FACTS[1]["prompt"]]
-    batch = encode(tokenizer, texts)
-    lengths = torch.full((3,), batch.input_ids.shape[1])
-    more = torch.tensor([[260, 17], [318, 17], [285, 17]])
-    mask = torch.cat((batch.attention_mask, torch.ones_like(more)), dim=1)
-
-    def whole(rows):
-        ids = torch.cat((batch.input_ids, more), dim=1)[rows]
-        return tiny(ids, attention_mask=mask[rows], prompt_lengths=lengths[rows]).logits[:, -1]
-
-    def started():
-        return tiny(**batch, prompt_lengths=lengths, use_cache=True).past_key_values
-
-    cache = tiny(more, attention_mask=mask, past_key_values=started()).past_key_values
-    assert (
-        isinstance(cache, LarimarCache)
-        and cache.get_seq_length() == mask.shape[1]
-        and cache.get_max_length() == -1
-    )
-    cache.crop(-1)
-    assert cache.get_seq_length() == mask.shape[1] - 1 and not cache.is_compileable
-    torch.testing.assert_close(
-        tiny(more[:, 1:], attention_mask=mask, past_key_values=cache).logits[:, -1],
-        whole([0, 1, 2]),
-        atol=1e-4,
-        rtol=1e-4,
-    )
-    for change, rows in (
-        (lambda cache: cache.reorder_cache(torch.tensor([2, 0, 1])), [2, 0, 1]),
-        (lambda cache: cache.batch_select_indices(torch.tensor([1, 2])), [1, 2]),
-        (lambda cache: cache.batch_repeat_interleave(2), [0, 0, 1, 1, 2, 2]),
-    ):
-        cache = started()
-        change(cache)
-        found = tiny(more[rows], attention_mask=mask[rows], past_key_values=cache).logits[:, -1]
-        torch.testing.assert_close(found, whole(rows), atol=1e-4, rtol=1e-4)
-    inside = tiny(**encode(tokenizer, texts[:1]), use_cache=True).past_key_values
-    with pytest.raises(ValueError, match="must be"):
-        tiny(more[:1], attention_mask=mask[:1, None, None], past_key_values=inside)
-    with pytest.raises(ValueError, match="covers"):
-        tiny(more[:1], attention_mask=mask[:1, 1:], past_key_values=inside)

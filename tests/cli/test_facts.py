@@ -9,6 +9,7 @@ from conftest import FACTS, make_tiny
 from typer.testing import CliRunner
 
 from larimar_editor.cli import app, main
+from larimar_editor.cli import facts as facts_command
 from larimar_editor.model import loading
 from larimar_editor.state.lines import facts_in_folder, facts_in_lines
 
@@ -113,3 +114,28 @@ def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, capsys):
         assert done.value.code == 2
         message = capsys.readouterr().err
         assert message.startswith("larimar-editor: ") and message.count("\n") == 1
+
+
+def test_a_chat_among_many_lines_is_refused_before_any_is_written(call, tmp_path):
+    facts = [{"prompt": f"The number of house {i} is", "target_new": str(i)} for i in range(9)]
+    chat = "<|im_start|>user\nWhere is house 9?<|im_end|>\n<|im_start|>assistant\n"
+    lines, file = tmp_path / "facts.jsonl", tmp_path / "edits.db"
+    lines.write_text("\n".join(json.dumps(each) for each in [*facts, {"prompt": chat, "target_new": "Rome"}]))
+    with pytest.raises(ValueError, match="is a chat in the decoder's template"):
+        call("import", file, lines, "--block", 4)
+    assert call("list", file) == []
+
+
+def test_an_export_replaces_no_state_and_no_whole_file_by_half_of_one(call, tmp_path, monkeypatch):
+    file, out = tmp_path / "edits.db", tmp_path / "out.jsonl"
+    call("write", file, FACTS[0]["prompt"], FACTS[0]["target_new"])
+    with pytest.raises(SystemExit):
+        call("export", file, "--out", file)
+    assert len(call("list", file)) == 1
+    call("export", file, "--out", out)
+    whole = out.read_text()
+    call("write", file, FACTS[1]["prompt"], FACTS[1]["target_new"])
+    monkeypatch.setattr(facts_command, "_line", lambda fact: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        call("export", file, "--out", out)
+    assert out.read_text() == whole and {path.name for path in tmp_path.glob("*out*")} == {"out.jsonl"}

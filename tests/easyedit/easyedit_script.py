@@ -236,10 +236,14 @@ if not source.release_2023:
     model.reset()
 
 seen["queries"] = len(queries)
-known = set(PROMPTS + REPHRASED + UNRELATED)
-seen["queries_with_target"] = [
-    q for q in queries for p, t in zip(PROMPTS, TARGETS) if q.startswith(p) and q.endswith(t)
-]
+joined = [*zip(PROMPTS, TARGETS), *zip(REPHRASED, TARGETS)]
+with_target = lambda asked: [q for q in asked for p, t in joined if q.startswith(p) and q.endswith(t)]
+seen["queries_with_target"] = with_target(queries)
+model.reset()
+hparams.scope_sees_target, before = True, len(queries)
+editor.edit(**short, **one_by_one)
+seen["queries_with_target_where_it_is_shown"] = with_target(queries[before:])
+hparams.scope_sees_target = False
 model.reset()
 
 # what is wrong is named

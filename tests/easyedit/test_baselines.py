@@ -3,12 +3,12 @@
 import json
 from dataclasses import asdict
 from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from known_records import Given, record
 
 from larimar_editor.data.edits import load_edits
 from larimar_editor.easyedit.baselines import conditions
@@ -21,16 +21,16 @@ from larimar_editor.evaluation.harness.records import LeftOut
 from larimar_editor.evaluation.tables import find
 from larimar_editor.hparams import find_hparams
 
-
-def record(seconds, rewrite=1.0, **post):
-    return {
-        "case_id": 0,
-        "pre": {"rewrite_acc": 0.25},
-        "post": {"rewrite_acc": rewrite} | post,
-        "seconds": seconds,
-        "peak_memory_mb": 10 * (seconds or 0),
-        "environment": {},
-    }
+HPARAMS = find_hparams("LARIMAR/smollm2-135m")
+RECORDS = {
+    "LARIMAR": [
+        record(0.9),
+        record(0.1, rewrite_acc=0.0, rephrase_acc=0.5),
+        record(0.3),
+        record(0.2, locality_acc=0.75),
+    ],
+    "ROME": [record(9.0), record(30.0), record(31.0), record(29.0)],
+}
 
 
 def job(tmp_path, cases):
@@ -136,34 +136,8 @@ def test_ike_tells_its_fact_before_a_prompt_and_in_a_chat_in_the_users_turn(toke
     edit(Told(), tokenizer, [request], None)
 
 
-class Given:
-    """Baselines with records that are known."""
-
-    records: ClassVar = {
-        "LARIMAR": [
-            record(0.9),
-            record(0.1, 0.0, rephrase_acc=0.5),
-            record(0.3),
-            record(0.2, locality_acc=0.75),
-        ],
-        "ROME": [record(9.0), record(30.0), record(31.0), record(29.0)],
-    }
-
-    def made_with(self, context, method):
-        return method
-
-    def methods(self, context, wanted=None):
-        return list(self.records)
-
-    def single_edits(self, context, method, edits):
-        assert [edit.prompt for edit in edits] == [edit.prompt for edit in load_edits(limit=4)]
-        return self.records[method]
-
-
 def test_the_comparison_is_the_records_means_and_the_median_without_the_first_edit(tmp_path):
-    context = Context(
-        find_hparams("LARIMAR/smollm2-135m"), out=tmp_path, limit=4, baseline_cases=4, baselines=Given()
-    )
+    context = Context(HPARAMS, out=tmp_path, limit=4, baseline_cases=4, baselines=Given(RECORDS))
     larimar, rome = find("compare").run(context, tmp_path, progress=False)["rows"]
     assert larimar["seconds"]["value"] == np.median([0.1, 0.3, 0.2]) and larimar["first"]["value"] == 0.9
     assert larimar["rewrite_acc"]["value"] == 0.75 and larimar["rephrase_acc"]["value"] == 0.5
@@ -174,24 +148,19 @@ def test_the_comparison_is_the_records_means_and_the_median_without_the_first_ed
     assert (tmp_path / "figure.png").stat().st_size > 5000
 
 
-def test_edits_that_were_not_timed_have_no_part_in_the_seconds(tmp_path, monkeypatch):
-    records = Given.records | {
+def test_edits_that_were_not_timed_have_no_part_in_the_seconds(tmp_path):
+    records = RECORDS | {
         "ROME": [record(None), record(9.0), record(30.0), record(31.0)],
         "MEMIT": [record(None)] * 4,
     }
-    for each in (one for own in records.values() for one in own):
-        each["peak_memory_mb"] = 1.0
-    monkeypatch.setattr(Given, "records", records)
-    context = Context(
-        find_hparams("LARIMAR/smollm2-135m"), out=tmp_path, limit=4, baseline_cases=4, baselines=Given()
-    )
+    context = Context(HPARAMS, out=tmp_path, limit=4, baseline_cases=4, baselines=Given(records))
     _, rome, memit = find("compare").run(context, tmp_path, progress=False)["rows"]
     assert rome["seconds"]["value"] == 30.5 and rome["rewrite_acc"]["count"] == 4
     assert memit["seconds"] is None and memit["rewrite_acc"]["count"] == 4
 
 
 def test_of_several_devices_the_one_counts_that_has_the_cases(tmp_path, monkeypatch):
-    context = Context(find_hparams("LARIMAR/smollm2-135m"), out=tmp_path)
+    context = Context(HPARAMS, out=tmp_path)
     edits, ran = load_edits(limit=2), []
     monkeypatch.setattr(conditions, "run", lambda job, say: ran.append(job.device) or True)
     beside = EasyEditBaselines(devices=("7", "cpu"), timed=False)

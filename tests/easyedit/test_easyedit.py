@@ -85,6 +85,7 @@ def test_a_sequence_keeps_every_fact_and_forgets_on_request(seen):
     sequence = seen["sequence"]
     assert sequence["facts"] == sequence["prompts"]
     assert sequence["after_forgetting"] == sequence["prompts"][1:]
+    assert sequence["rewrite"] == pytest.approx([1.0] * 3)
     assert sequence["same_model"]
 
 
@@ -124,6 +125,7 @@ def test_our_free_text_measures_are_easyedits(seen):
 def test_the_evaluation_boundary_hides_the_target(seen):
     assert seen["queries"], "evaluation did not reach the model"
     assert not seen["queries_with_target"]
+    assert seen["queries_with_target_where_it_is_shown"], "`scope_sees_target: true` shows it"
 
 
 def test_the_measure_hides_the_target_by_whatever_name_it_is_imported(seen):

@@ -34,7 +34,7 @@ from larimar_editor.evaluation.harness.records import Condition, LeftOut, read_r
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.evaluation.harness.scores import score_pairs
 from larimar_editor.evaluation.harness.trials import Stage, Trial, records_of, stage_of
-from larimar_editor.evaluation.tables import NAMES, find, realworld
+from larimar_editor.evaluation.tables import NAMES, find, prompted, realworld
 from larimar_editor.evaluation.tables.counterfact import with_rephrasings
 from larimar_editor.evaluation.tables.longcontext import (
     FACTS,
@@ -42,7 +42,6 @@ from larimar_editor.evaluation.tables.longcontext import (
     read_recursively,
     scores_after_a_context,
 )
-from larimar_editor.evaluation.tables.prompted import prompt_of
 from larimar_editor.evaluation.tables.rephrase import facts_in_wordings
 from larimar_editor.evaluation.tables.stream import Player, steps_of, written_after
 
@@ -139,7 +138,6 @@ def one_sentence_encoder(monkeypatch):
 
 
 # --- plumbing
-# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_goes_on_where_it_was_stopped(tmp_path):
@@ -256,7 +254,6 @@ def test_other_settings_do_not_mix_with_records(hparams, tmp_path):
 
 
 # --- every evaluation
-# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -414,10 +411,29 @@ def test_the_prompt_that_asks_to_forget_is_the_papers():
     edits = [
         replace(edit, prompt=f"Q{i} is", target_new=f"A{i}") for i, edit in enumerate(load_edits(limit=4))
     ]
-    assert prompt_of(edits, frozenset({1, 2}), [2, 0], 3) == (
+    assert prompted.prompt_of(edits, frozenset({1, 2}), [2, 0], 3) == (
         "Facts:\nQ0 is A0\n[UNKNOWN] Q1 is A1\n[UNKNOWN] Q2 is A2\nQ3 is A3\n\n"
         "Input: Q2 is\nOutput: UNKNOWN\nInput: Q0 is\nOutput: A0\nInput: Q3 is\nOutput:"
     )
+
+
+def test_forgetting_by_prompt_is_asked_with_and_without_marks(tiny, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(
+        prompted, "answers", lambda _, prompts, batch: asked.append(prompts) or ["x"] * len(prompts)
+    )
+    monkeypatch.setattr(Context, "larimar", lambda self, **settings: tiny)
+    context = Context(None, out=tmp_path)
+    (condition,) = prompted.prompted_conditions(context, load_edits(limit=8), trials=1)
+    (record,) = condition.score(list(condition.cases.values()))
+    assert record == {"before": 0, "forgotten": 0, "retained_before": 0, "retained": 0}, "nobody said x"
+    assert [{"[UNKNOWN]" in each for each in prompts} for prompts in asked] == [
+        {False},
+        {True},
+        {False},
+        {True},
+    ]
+    assert not prompted.prompted_conditions(context, load_edits(limit=2), trials=1), "too few"
 
 
 def test_facts_of_a_text_file(tmp_path):

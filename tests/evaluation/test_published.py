@@ -7,14 +7,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
 
 import pytest
 import yaml
+from known_records import Given, record
 from typer.testing import CliRunner
 
 from larimar_editor.cli import app
-from larimar_editor.data.edits import load_edits
+from larimar_editor.easyedit.baselines import conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import start_again
 from larimar_editor.evaluation.harness.report import note
@@ -34,40 +34,21 @@ brief:
 """
 
 
-def record(seconds, hardware="one CPU", **post):
-    return {
-        "seconds": seconds,
-        "peak_memory_mb": 1.0,
-        "environment": {"hardware": hardware},
-        "post": post,
-    }
-
-
-class Given:
-    """Baselines whose records are known: ROME is wrong every time, MEMIT now and then."""
-
-    records: ClassVar = {
-        "LARIMAR": [record(0.5, rewrite_acc=1.0)] * 4,
-        "ROME": [record(30.0, "another CPU", rewrite_acc=0.0)] * 4,
-        "MEMIT": [record(10.0, rewrite_acc=value) for value in (1.0, 1.0, 1.0, 0.5)],
-    }
-
-    def made_with(self, context, method):
-        return method
-
-    def methods(self, context, wanted=None):
-        return list(self.records)
-
-    def single_edits(self, context, method, edits):
-        assert len(edits) == len(load_edits(limit=4))
-        return self.records[method]
+# ROME is wrong every time, MEMIT now and then.
+RECORDS = {
+    "LARIMAR": [record(0.5)] * 4,
+    "ROME": [record(30.0, "another CPU", rewrite_acc=0.0)] * 4,
+    "MEMIT": [record(10.0, rewrite_acc=value) for value in (1.0, 1.0, 1.0, 0.5)],
+}
 
 
 @pytest.fixture
 def published(tmp_path):
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN)
-    context = Context(find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given())
+    context = Context(
+        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given(RECORDS)
+    )
     find("compare").run(context, tmp_path / "out" / "compare", progress=False)
     return Published(tmp_path / "out", Plan.read(path))
 
@@ -78,7 +59,9 @@ def cells(text, start):
 
 
 def test_records_of_a_method_with_other_settings_are_made_again(published, monkeypatch, tmp_path):
-    context = Context(find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given())
+    context = Context(
+        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given(RECORDS)
+    )
     out, asked = tmp_path / "out" / "compare", []
     known = Given.single_edits
     monkeypatch.setattr(
@@ -210,7 +193,9 @@ def test_a_plan_with_what_nothing_reads_is_refused(text, message, tmp_path):
 
 
 def test_records_of_another_checkpoint_are_made_again_and_no_others(tmp_path):
-    context = Context(find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given())
+    context = Context(
+        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given(RECORDS)
+    )
     find("compare").run(context, tmp_path, progress=False)
     assert not start_again(tmp_path, context) and (tmp_path / "records.jsonl").exists()
     settings = json.loads((tmp_path / "settings.json").read_text())
@@ -268,3 +253,31 @@ def test_the_command_writes_pages_without_measuring(published, tmp_path):
     assert published.brief() in page.read_text()
     done = CliRunner().invoke(app, [*given, "--only", "scope"])
     assert done.exit_code == 2 and "not planned: scope" in done.output
+
+
+def test_the_comparison_is_made_by_one_command(monkeypatch, tmp_path):
+    monkeypatch.setattr(conditions, "EasyEditBaselines", lambda *given: Given(RECORDS))
+    done = CliRunner().invoke(app, ["compare", "--edits", "4", "--out", str(tmp_path)])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert cells(done.output, "MEMIT")[0].startswith("0.875 (")
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"table.md", "table.tex", "table.csv", "figure.png", "summary.json", "records.jsonl"} <= made
+    done = CliRunner().invoke(app, ["compare", "--hparams", str(tmp_path / "table.md")])
+    assert done.exit_code == 2 and "is a file" in done.output
+
+
+def test_the_pages_that_ship_are_cut_from_the_results_that_ship():
+    context = Context(find_hparams("LARIMAR/smollm2-135m"))
+    plan = Plan.read(ROOT / "configs" / "results.yaml")
+    published = Published(ROOT / "docs" / "results", plan, context.which_larimar()["checkpoint"])
+    written = (
+        "README.md",
+        "docs/scope.md",
+        "docs/speed.md",
+        "larimar_editor/checkpoints/smollm2-135m/README.md",
+    )
+    for path in (ROOT / name for name in written):
+        text = path.read_text(encoding="utf-8")
+        assert "<!-- results: " in text and published.fill(text) == text, path
+    around = ((ROOT / "docs" / "results" / f"{name}.md").read_text() for name in ("introduction", "closing"))
+    assert published.page(*around) == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")

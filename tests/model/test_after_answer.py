@@ -70,6 +70,8 @@ def test_beams_and_prompt_look_up_let_go_as_greedy_decoding_does(tiny, monkeypat
     beams = {"num_beams": 3, "max_new_tokens": 6, "min_new_tokens": 6}
     with_cache, without = (new_tokens(tiny, inputs, use_cache=on, **beams) for on in (True, False))
     assert with_cache.equal(without)
+    tiny.config.after_answer = "memory"
+    assert not new_tokens(tiny, inputs, **beams).equal(with_cache), "they let go"
 
 
 def test_hidden_states_are_of_the_new_columns_also_where_the_base_model_catches_up(tiny):
@@ -140,6 +142,14 @@ def test_without_a_token_that_ends_a_text_the_setting_is_refused(tiny):
     tiny.generation_config.eos_token_id, tiny.config.after_answer = None, "stop"
     with pytest.raises(ValueError, match="eos_token_id"):
         new_tokens(tiny, inputs, reading=reading)
+
+
+def test_where_nothing_is_written_no_such_token_is_needed(tiny):
+    tiny.generation_config.eos_token_id, tiny.config.after_answer = None, "stop"
+    inputs = inputs_of(tiny, PROMPTS)
+    assert new_tokens(tiny, inputs).equal(
+        tiny.decoder.generate(**inputs, **GREEDY)[:, inputs.input_ids.shape[1] :]
+    )
 
 
 def test_a_pass_that_is_no_generation_keeps_the_readout(tiny):

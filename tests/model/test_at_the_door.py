@@ -15,7 +15,6 @@ GREEDY = dict(max_new_tokens=6, min_new_tokens=6, do_sample=False)
 
 
 # --- facts
-# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_fact_that_was_replaced_is_not_there_to_be_forgotten(tiny):
@@ -98,7 +97,6 @@ def test_one_text_where_texts_are_wanted_is_refused(tiny):
 
 
 # --- ways of calling it
-# ---------------------------------------------------------------------------------------------------------
 
 
 def test_another_model_may_draft(tiny, tokenizer):
@@ -169,7 +167,6 @@ def test_hidden_states_of_a_mixed_batch_are_each_rows_own(tiny, tokenizer):
 
 
 # --- settings
-# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_misspelt_setting_is_refused_with_the_one_that_is_meant(tiny, tmp_path):

@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from larimar_editor.data.texts import read_sentences
 from larimar_editor.model.closed_form import fit, principal_components, refit
 from larimar_editor.model.configuration import LarimarConfig
-from larimar_editor.model.encoders import KeyValueProjection, TransformerEncoder
+from larimar_editor.model.encoders import TEXTS_PER_PASS, KeyValueProjection, TransformerEncoder
 from larimar_editor.model.larimar import LarimarForCausalLM
 
 
@@ -106,6 +106,15 @@ def test_encoding_does_not_depend_on_the_batch(tiny):
         tiny.latent_encoder.encode([""])
 
 
+def test_no_pass_is_of_more_than_a_number_of_texts(tiny, monkeypatch):
+    texts, seen = [f"House {number} is green" for number in range(3 * TEXTS_PER_PASS // 2)], []
+    passes = tiny.decoder.model.forward
+    counted = lambda input_ids, **more: seen.append(len(input_ids)) or passes(input_ids=input_ids, **more)
+    monkeypatch.setattr(tiny.decoder.model, "forward", counted)
+    assert len(tiny.latent_encoder.encode(texts)) == len(texts)
+    assert len(seen) == 2 and max(seen) == TEXTS_PER_PASS
+
+
 def test_fit_is_reproducible_and_refuses_too_little_text(tokenizer):
     decoder = tiny_llama(len(tokenizer))
     models = [
@@ -150,6 +159,13 @@ def test_a_transformer_encoder_stands_behind_the_same_interface(tokenizer):
     assert expected.shape == (1, 20)
     torch.testing.assert_close(
         model.read(["The capital of Portugal is"]).latents, expected, atol=1e-4, rtol=1e-4
+    )
+    many = [f"House {number} is green" for number in range(TEXTS_PER_PASS + 1)]
+    torch.testing.assert_close(
+        model.latent_encoder.encode(many)[-1:],
+        model.latent_encoder.encode(many[-1:]),
+        atol=1e-4,
+        rtol=1e-4,
     )
     with pytest.warns(UserWarning, match="cut from its start"):
         model.latent_encoder.encode(["word " * 40])

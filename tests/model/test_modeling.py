@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pickle
 import traceback
 import warnings
 from pathlib import Path
@@ -31,6 +32,7 @@ from larimar_editor import (
 )
 from larimar_editor.checkpoints import shipped
 from larimar_editor.model.adapters import DecoderAdapters
+from larimar_editor.model.cache import LarimarCache
 from larimar_editor.model.closed_form import fit
 
 PROMPTS = [fact["prompt"] for fact in FACTS]
@@ -42,7 +44,6 @@ def logits(model, tokenizer, texts, side="left", **kwargs):
 
 
 # --- out of scope: the decoder's own logits, to the bit
-# ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -198,7 +199,6 @@ def test_an_unedited_and_a_reset_model_are_the_base_model(larimar, decoder, toke
 
 
 # --- in scope
-# -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_edit_changes_what_the_embedded_model_says_and_forgetting_takes_it_back(
@@ -392,7 +392,6 @@ def test_a_fact_that_is_named_twice_is_said_to_be(tiny):
 
 
 # --- the query is the prompt only
-# -----------------------------------------------------------------------------------------
 
 
 def test_the_prompt_boundary_by_announcement_argument_and_labels_agree(tiny, tokenizer):
@@ -405,7 +404,6 @@ def test_the_prompt_boundary_by_announcement_argument_and_labels_agree(tiny, tok
     seen = []
     original = tiny.read
     tiny.read = lambda prompts, *lines: seen.append(list(prompts)) or original(prompts, *lines)
-    columns = inputs["input_ids"].shape[1]
     lengths = []
     for prompt, mask in zip(PROMPTS, inputs["attention_mask"]):
         lengths.append(int((mask == 0).sum()) + len(tokenizer(prompt).input_ids))
@@ -423,7 +421,6 @@ def test_the_prompt_boundary_by_announcement_argument_and_labels_agree(tiny, tok
     tiny._last_reading = None
     logits(tiny, tokenizer, texts)
     assert seen[-1] == texts, "without a sign of where the prompt ends, the whole input is the query"
-    assert columns > max(lengths) - 1
 
 
 def test_the_target_never_reaches_the_query(tiny, tokenizer):
@@ -439,20 +436,71 @@ def test_the_target_never_reaches_the_query(tiny, tokenizer):
         logits(tiny, tokenizer, [PROMPTS[0]])
 
 
+def test_a_row_that_is_labelled_whole_changes_no_other_row(tiny, tokenizer, monkeypatch):
+    """Its company in a batch must not show the detector a row's target."""
+    tiny.write(FACTS)
+    texts = [PROMPTS[0] + " Swahili", PROMPTS[1] + " Rome"]
+    inputs = encode(tokenizer, texts)
+    labels = inputs["input_ids"].clone()
+    labels[0, : -len(tokenizer(" Swahili").input_ids)] = -100
+    labels[inputs["attention_mask"] == 0] = -100
+    seen, read = [], tiny.read
+    monkeypatch.setattr(tiny, "read", lambda prompts, *lines: seen.extend(prompts) or read(prompts, *lines))
+    logits(tiny, tokenizer, texts, labels=labels)
+    assert seen == [PROMPTS[0], texts[1]]
+
+
 # --- any decoder
-# ------------------------------------------------------------------------------------------------------------
 
 
-def test_half_precision_decoders_give_finite_logits(tokenizer):
-    model = make_tiny(tokenizer)
-    model.decoder.to(torch.bfloat16)
-    model.write(FACTS)
-    out = logits(model, tokenizer, [PROMPTS[0], UNRELATED[0]])
-    assert out.dtype == torch.bfloat16 and torch.isfinite(out).all()
+@torch.no_grad()
+def test_a_cache_can_be_cut_chosen_from_and_repeated(tiny, tokenizer):
+    """Rows in and out of scope, continued after each, say what the whole text says."""
+    tiny.write(FACTS)
+    texts = [FACTS[0]["prompt"], "Water boils at a temperature", FACTS[1]["prompt"]]
+    batch = encode(tokenizer, texts)
+    lengths = torch.full((3,), batch.input_ids.shape[1])
+    more = torch.tensor([[260, 17], [318, 17], [285, 17]])
+    mask = torch.cat((batch.attention_mask, torch.ones_like(more)), dim=1)
+
+    def whole(rows):
+        ids = torch.cat((batch.input_ids, more), dim=1)[rows]
+        return tiny(ids, attention_mask=mask[rows], prompt_lengths=lengths[rows]).logits[:, -1]
+
+    def started():
+        return tiny(**batch, prompt_lengths=lengths, use_cache=True).past_key_values
+
+    cache = tiny(more, attention_mask=mask, past_key_values=started()).past_key_values
+    assert (
+        isinstance(cache, LarimarCache)
+        and cache.get_seq_length() == mask.shape[1]
+        and cache.get_max_length() == -1
+    )
+    cache.crop(-1)
+    assert cache.get_seq_length() == mask.shape[1] - 1 and not cache.is_compileable
+    torch.testing.assert_close(
+        tiny(more[:, 1:], attention_mask=mask, past_key_values=cache).logits[:, -1],
+        whole([0, 1, 2]),
+        atol=1e-4,
+        rtol=1e-4,
+    )
+    for change, rows in (
+        (lambda cache: cache.reorder_cache(torch.tensor([2, 0, 1])), [2, 0, 1]),
+        (lambda cache: cache.batch_select_indices(torch.tensor([1, 2])), [1, 2]),
+        (lambda cache: cache.batch_repeat_interleave(2), [0, 0, 1, 1, 2, 2]),
+    ):
+        cache = started()
+        change(cache)
+        found = tiny(more[rows], attention_mask=mask[rows], past_key_values=cache).logits[:, -1]
+        torch.testing.assert_close(found, whole(rows), atol=1e-4, rtol=1e-4)
+    inside = tiny(**encode(tokenizer, texts[:1]), use_cache=True).past_key_values
+    with pytest.raises(ValueError, match="must be"):
+        tiny(more[:1], attention_mask=mask[:1, None, None], past_key_values=inside)
+    with pytest.raises(ValueError, match="covers"):
+        tiny(more[:1], attention_mask=mask[:1, 1:], past_key_values=inside)
 
 
 # --- saving and loading
-# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["frozen", "lora"])
@@ -512,8 +560,7 @@ def test_settings_can_be_overridden_and_bad_ones_are_refused(tiny, tokenizer, tm
     assert config["decoder_signature"]["layers"] == 2
 
 
-# --- editing ------------------------------------------------------------------------------------------------
-# ----------------
+# --- editing
 
 
 def test_writing_again_changes_nothing_and_a_new_answer_replaces_the_old(tiny):
@@ -568,8 +615,6 @@ def test_forgetting_the_unknown_names_it_and_changes_nothing(tiny):
     for fact in ("The capital of Peru is", 17):
         with pytest.raises(UnknownFact, match=str(fact)):
             tiny.forget(PROMPTS[0], fact)
-    with pytest.raises(UnknownFact, match="Danielle"):
-        tiny.forget(PROMPTS[0], PROMPTS[0])
     with pytest.raises(TypeError, match="one by one"):
         tiny.forget(PROMPTS[:2])
     assert tiny.edited_state is state
@@ -774,3 +819,49 @@ def test_an_update_waits_for_the_device_where_it_must_and_nowhere_else(tokenizer
         waits = WAITS_FOR_THE_DEVICE[memory][name]
         assert decisions.places <= waits | ON_THE_HOST, name
         assert decisions.places & waits or not waits, "the functions are named as they are"
+
+
+def test_a_state_that_is_gone_is_an_error_once_and_the_current_one_stays(tiny):
+    tiny.write(FACTS[:1])
+    version = dict(tiny.named_parameters())["state_register.version"]
+    with torch.no_grad():
+        version.fill_(999)
+    with pytest.raises(RuntimeError, match="edited state 999 is gone"):
+        tiny.facts()
+    assert [fact.prompt for fact in tiny.facts()] == PROMPTS[:1]
+    tiny.write(FACTS[1:])
+    assert len(tiny.facts()) == len(FACTS)
+
+
+def test_what_is_written_is_no_weight(tiny, tokenizer):
+    """A state's number means another state in another model."""
+    tiny.write(FACTS[:1])
+    weights = {name: value.clone() for name, value in tiny.state_dict().items()}
+    assert not any("version" in name for name in weights)
+    tiny.write(FACTS[1:])
+    tiny.load_state_dict(weights)
+    assert len(tiny.facts()) == len(FACTS)
+    make_tiny(tokenizer).load_state_dict(weights)
+
+
+def test_half_precision_is_the_decoders_and_not_the_memorys(tiny):
+    before, origin = tiny.projection.basis.detach().clone(), tiny.origin
+    tiny.half()
+    assert tiny.decoder.dtype == torch.float16 and tiny.projection.basis.dtype == torch.float32
+    assert tiny.projection.basis.equal(before) and tiny.origin == origin
+    tiny.write(FACTS)
+    assert tiny.read(PROMPTS).in_scope.all()
+
+
+def test_a_decoder_is_pickled_as_before(tiny):
+    decoder = pickle.loads(pickle.dumps(tiny.decoder))
+    ids = torch.tensor([[1, 5, 9]])
+    assert decoder(ids).logits.equal(tiny.decoder(ids).logits)
+
+
+def test_push_to_hub_saves_as_it_does(tiny, tmp_path):
+    """It passes a size of shards."""
+    tiny.save_pretrained(tmp_path, max_shard_size="5GB")
+    assert (tmp_path / "config.json").exists()
+    with pytest.raises(TypeError):
+        tiny.save_pretrained(tmp_path, safe_serialization=False)

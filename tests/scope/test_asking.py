@@ -1,6 +1,7 @@
 """Of a longer query: what asks counts in full, and what is only said needs to be the more like a fact."""
 
 import math
+import time
 
 import pytest
 import torch
@@ -34,6 +35,8 @@ class Likely:
         ("tell me where lena was born. thanks!", 0),
         ("Hi! Please name the town of Lena. Be brief.", 1),
         ("I'd like to know where Lena was born. It is for a form.", 0),
+        ("Well, tell me where Lena was born. It is for a form.", 0),
+        ("Thanks, I need the town of Lena. It is for a form.", 0),
     ],
 )
 def test_nothing_stands_against_what_asks(text, asking):
@@ -45,6 +48,31 @@ def test_what_is_said_before_the_last_has_odds_against_it_and_a_far_end_a_few():
     assert odds_against([*page, "Lena was born in"]) == [math.log(SAID)] * 9 + [math.log(9 - FEW + 1)]
     assert odds_against([*page, "Where was Lena born?"])[-1] == 0
     assert odds_against(["Lena was born in"]) == [0] and odds_against([]) == []
+
+
+def test_what_somebody_says_of_himself_is_no_request_where_a_question_follows():
+    odds = odds_against(sentences("I am in Paris. How tall is the tower? Answer briefly."))
+    assert odds == [math.log(SAID), 0, 0] or odds == [math.log(SAID), 0, math.log(1)]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asked"),
+    [
+        ("What is the capital of Peru? Answer in English.", "What is the capital of Peru?"),
+        ("秘鲁的首都是哪里？ 请回答。", "秘鲁的首都是哪里？"),
+        ("It rained. The capital of Peru is", "The capital of Peru is"),
+    ],
+)
+def test_what_is_said_behind_a_question_is_not_asked(prompt, asked):
+    assert asked_by(prompt) == asked
+
+
+def test_a_question_before_and_behind_thousands_of_sentences_takes_no_time():
+    text = "It rained. " * 5000 + "Where was Lena born? " + "It snowed. " * 5000
+    start = time.process_time()
+    assert asked_by(text.strip()) == "Where was Lena born?"
+    odds_against(sentences(text + "?" * 20_000 + " a"))
+    assert time.process_time() - start < 2
 
 
 def test_the_odds_are_taken_from_what_the_second_stage_finds_and_from_nothing_else():

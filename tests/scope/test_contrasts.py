@@ -26,6 +26,8 @@ NOT_APART = [
     ("The monthly rent is", "How much is the rent per month?"),
     ("The First Bank of Oleva is in", "Where is the second branch of the First Bank of Oleva?"),
     ("The first station and the last are", "Which are the last and the first station?"),
+    ("The second act of Orrery takes", "How long does act two of Orrery last?"),
+    ("The mother tongue of Lena is", "What is the native language of Lena, whose father is Bo?"),
     ("The museum was left a painting by", "Who gave the right painting to the museum?"),
 ]
 

@@ -49,6 +49,8 @@ CAPITAL, BORN = "What is the capital of Chile?", "Where was Marie Curie born?"
         ("Same question for PostgreSQL.", "Which port does Redis use?", "Which port does PostgreSQL use?"),
         ("And Great Wickford, please? Thank you!", "What is the postcode of Little Wickford?",
          "What is the postcode of Great Wickford? Thank you!"),
+        ("And Peru? answer in one word", CAPITAL, "What is the capital of Peru? answer in one word"),
+        ("Under whom?", "When did Nelson serve in the navy?", "Under whom did Nelson serve in the navy?"),
         ("And the Odeon, by any chance?", "I'd like to know how many seats the Verde has.",
          "I'd like to know how many seats the Odeon has."),
     ],
@@ -84,6 +86,12 @@ def test_what_is_left_out_is_as_it_was_asked_before(asked, before, full):
         ("peru", CAPITAL),
         ("And lunch?", "Does the Marigold serve breakfast?"),
         ("What else?", BORN),
+        ("What happened?", "When did the Vasa sink?"),
+        ("What for?", BORN),
+        ("How so?", BORN),
+        ("And on Monday?", "Who is the captain of the Halcyon Drift?"),  # no other ship
+        ("At Christmas?", CAPITAL),
+        ("and today?", "what is the capital of chile"),
         ("And the one in Gouda?", "Is the museum in Delft open?"),
     ],
 )
@@ -131,7 +139,7 @@ def test_a_long_text_behind_a_question_is_no_trouble():
     assert full.startswith("What is the capital of Peru? It rains.") and full.count("It rains.") == 6_000
 
 
-@pytest.mark.parametrize(("typed", "understood", "wrongly"), [("seen", 89, 13), ("unseen", 51, 10)])
+@pytest.mark.parametrize(("typed", "understood", "wrongly"), [("seen", 89, 13), ("unseen", 50, 9)])
 def test_of_what_strangers_typed_hardly_any_is_misunderstood(typed, understood, wrongly):
     """The second file was typed when the rules stood. Wrongly: not word for word as the stranger says it in
     full, though most of these mean the same.

@@ -1,5 +1,7 @@
 """What the letters alone say: that a number or a negation decides, and that nothing else does."""
 
+import time
+
 import pytest
 import torch
 from hypothesis import given
@@ -71,10 +73,21 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("The train at 3:30 pm goes to", "Where does the 15.30 train go?"),
         ("The train at 3 pm goes to", "Where does the train at 3 o'clock go?"),
         ("Where is X buried?", "Where does X lie since I was born in 1990?"),
+        ("The contract of 1.11.2020 says", "What does the contract of 1 November 2020 say?"),
+        ("On 11/1/2020 the firm paid", "How much did the firm pay on 11.1.2020?"),
+        ("The town of 1.5 million people is", "Which town has 1500000 people?"),
+        ("The debt of 1,500,000 crowns was paid by", "Who paid the debt of 1.5 million crowns?"),
     ],
 )
 def test_a_number_that_one_alone_names_or_names_otherwise_says_nothing(prompt, query):
     assert not asks_something_else(prompt, query) and not asks_something_else(query, prompt)
+
+
+def test_rows_of_numbers_take_no_time():
+    start = time.process_time()
+    asks_something_else("11," * 20_000, "12," * 20_000)
+    asks_something_else("and I went " * 5_000, "and V went " * 5_000)
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_an_index_finds_what_comparing_finds(faiss):
     torch.testing.assert_close(score[same], wanted_score[same], atol=1e-5, rtol=0)
 
 
-def test_rows_of_a_later_state_and_dead_localitys_are_passed_over(faiss):
+def test_rows_of_a_later_state_and_dead_ones_are_passed_over(faiss):
     rows = unit(500, 16)
     index = GraphIndex(16)
     index.extend(rows)

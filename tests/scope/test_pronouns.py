@@ -34,6 +34,10 @@ ASKED = [
     ("When was it founded?", "Who is the head of Zander Robotics?", "When was Zander Robotics founded?"),
     ("Is it open on Sundays?", "Where is the Fennimore?", "Is the Fennimore open on Sundays?"),
     ("Was she married?", "I would like to know when Frida Kahlo died.", "Was Frida Kahlo married?"),
+    ("WHERE WAS SHE BORN?", "When did Marie Curie die?", "WHERE WAS Marie Curie BORN?"),
+    ("Hi, when did she die?", "Where was Marie Curie born?", "Hi, when did Marie Curie die?"),
+    ("And where was she born? please be brief", "When did Marie Curie die?",
+     "And where was Marie Curie born? please be brief"),
     ("Where do they come from?", "Who are Brandt & Söhne?", "Where do Brandt & Söhne come from?"),
 ]  # fmt: skip
 
@@ -59,6 +63,7 @@ def test_courtesies_and_questions_about_the_same_pronoun_are_passed_over():
         ("Where is it based?", ["What did Steve Jobs found in 1976?"]),
         ("How old is he?", ["Who is the German chancellor?"]),  # no name of his
         ("Where do they live?", ["Where is Oslo?"]),
+        ("Where do they live?", ["Where is Paris?"]),
         ("Who made it?", ["Wow!"]),
         ("Who directed Her?", ["Where is Acme?"]),
         ("Where was she born?", ["My cat is ill.", "Where is Marie Curie?"]),
@@ -72,6 +77,8 @@ def test_in_doubt_nothing_is_put_in(asked, before):
     "asked",
     [
         "What time is it?",
+        "What day is it today?",
+        "Is it raining?",
         "Is it true that cats purr?",
         "How long does it take to get there?",
         "When was Ada born?",  # names whom it asks about

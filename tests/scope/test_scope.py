@@ -5,7 +5,6 @@ import pytest
 import torch
 from conftest import SENTENCES, sentence_encoder
 from safetensors.torch import load_file
-from sklearn.metrics import roc_curve
 from torch.nn import functional as F
 
 from larimar_editor.checkpoints import shipped
@@ -208,7 +207,6 @@ def test_equal_error_against_a_brute_force_search():
     assert (scores[~labels] >= threshold).mean() == pytest.approx(
         (scores[labels] < threshold).mean(), abs=0.01
     )
-    assert len(roc_curve(labels, scores)) == 3
 
 
 def test_the_internal_detector_computes_its_logistic_regression():
@@ -326,3 +324,20 @@ def test_a_code_reads_alike_however_its_letters_and_its_number_are_joined(extern
     torch.testing.assert_close(*external.embed([joined, texts[0]]), rtol=0, atol=0)
     kept = ["the 1990s", "GPT-4", "K2", "in 2024-05-12", "tel. 0171-234", "Beatles-65", "10kg"]
     assert [read_alike(text) for text in kept] == kept, "no code: a year, a version, a longer word"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Good morning! Where was she born?",
+        "Bracken is new to me. In the settings I should enter",
+        "We moved here in spring. It rained. It was cold. Nobody came. In the box by the door there is the",
+    ],
+)
+@pytest.mark.parametrize("threshold", [0.7, 1.01])
+def test_a_written_prompt_is_its_own_facts_to_the_letter_alone_and_among_others(tiny, prompt, threshold):
+    tiny.config.scope_threshold = threshold
+    tiny.write([{"prompt": prompt, "target_new": "Oslo"}])
+    assert tiny.read([prompt]).in_scope.all() and tiny.facts_asked_by([prompt])[0].prompt == prompt
+    tiny.write([{"prompt": "Where was she born?", "target_new": "Rome"}])
+    assert tiny.read([prompt]).in_scope.all() and tiny.facts_asked_by([prompt])[0].prompt == prompt

@@ -1,6 +1,9 @@
 """An edited model in lm-evaluation-harness: an edit moves its own question and no other."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,6 +14,7 @@ from lm_eval.tasks import TaskManager  # noqa: E402
 
 from larimar_editor.tools.lm_harness import LarimarLM  # noqa: E402
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "lm_eval"
 FACT = {"prompt": "The capital of Portugal is", "target_new": "Oslo"}
 ASKED = [
     {"question": "The capital of Portugal is", "choices": ["Lisbon", "Oslo"], "answer": 1},
@@ -115,3 +119,14 @@ def test_rows_of_one_text_with_different_questions_are_read_apart(model):
     together = model._loglikelihood_tokens(requests, disable_tqdm=True)
     apart = [model._loglikelihood_tokens([each], disable_tqdm=True)[0] for each in requests]
     assert together == apart
+
+
+def test_the_trivia_of_the_examples_is_a_task(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    subprocess.run([sys.executable, str(EXAMPLE / "make_trivia.py"), "5"], check=True)
+    rows = [json.loads(line) for line in Path("trivia.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 5
+    for row in rows:
+        assert len({*row["choices"]}) == 4 and row["answer"] in range(4) and row["question"].endswith("?")
+    known = TaskManager(include_path=str(EXAMPLE), include_defaults=False)
+    assert "larimar_trivia" in known.all_tasks

@@ -50,7 +50,6 @@ FACT = {
 
 
 # --- the memory with gradients
-# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [5, 30], ids=["N < K", "N > K"])
@@ -95,8 +94,7 @@ def test_beta_is_annealed_in_cycles():
     assert kl_strength(7, 100, 0.5, cycles=0) == 0.5
 
 
-# --- rows ---------------------------------------------------------------------------------------------------
-# ----------
+# --- rows
 
 
 def test_what_is_predicted_is_the_answer(tokenizer):
@@ -133,8 +131,7 @@ def test_row_settings_and_records_are_checked(tokenizer):
         RowMaker(tokenizer).make([(4, {"title": "x"})], random.Random(0))
 
 
-# --- data ---------------------------------------------------------------------------------------------------
-# ----------
+# --- data
 
 
 def test_every_record_is_taken_once_an_epoch_and_held_out_ones_never(tmp_path):
@@ -183,7 +180,6 @@ def test_rephrased_facts_ask_one_thing_in_several_ways():
 
 
 # --- the objective
-# ----------------------------------------------------------------------------------------------------
 
 
 def in_training(tokenizer, objective=None, maker=None, records=None, model=None, **options):
@@ -290,8 +286,7 @@ def test_regularising_a_frozen_decoder_without_memory_is_refused(tokenizer):
         in_training(tokenizer, {"language_model": 1.0})
 
 
-# --- runs ---------------------------------------------------------------------------------------------------
-# ----------
+# --- runs
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ class Workbench:
 
     def import_lines(self, path: Path) -> int:
         """Write the facts of a file of JSON lines; how many there were."""
-        return write_in_blocks(self.model.write, facts_in_lines(path))
+        return write_in_blocks(self.model, facts_in_lines(path))
 
     def export_lines(self, path: Path) -> int:
         """Write all facts to a file of JSON lines; how many there are."""
