@@ -147,10 +147,13 @@ class LarimarHyperParams(_Overrides):
         Args:
             title: first line.
         """
-        of_checkpoint = {each.name: each.default for each in _EDITABLE} | self._of_checkpoint()
+        shipped_values = self._of_shipped_checkpoint()
+        of_checkpoint = {each.name: each.default for each in _EDITABLE}
+        of_checkpoint |= made_by_fit() if shipped_values is None else shipped_values
+        whose = "its own" if shipped_values is not None else "that of a checkpoint as `fit` makes it"
         own = ["# EasyEdit's keys."]
         changed = [
-            "# Settings of the checkpoint. What is commented out is its own; take out the # to change it."
+            f"# Settings of the checkpoint. What is commented out is {whose}; take out the # to change it."
         ]
         for name, wanted, default, meaning in described(type(self)):
             value = getattr(self, name)
@@ -160,12 +163,12 @@ class LarimarHyperParams(_Overrides):
             (changed if name in of_checkpoint else own).append(f"{line:<34}  # {meaning}{in_range}")
         return "\n".join([f"# {title}", "", *own, "", *changed]) + "\n"
 
-    def _of_checkpoint(self) -> dict[str, Any]:
+    def _of_shipped_checkpoint(self) -> dict[str, Any] | None:
         given = self.larimar_checkpoint
         try:
             values = _config(shipped(self.model_name) if given is None else CHECKPOINTS[given])
         except (FileNotFoundError, KeyError):
-            return made_by_fit()
+            return None
         return {name: values[name] for name in CHECKPOINT_SETTINGS if name in values}
 
 

@@ -18,6 +18,7 @@ from larimar_editor.cli.options import (
     DtypeOption,
     TextOption,
 )
+from larimar_editor.utils.files import written_whole
 
 app = typer.Typer(
     help="Prepare files: training text, made-up facts, statistics, models, settings.", no_args_is_help=True
@@ -212,14 +213,13 @@ def mined(
     model, _ = load_larimar(checkpoint, "float32", {}, device)
     facts = mine(read_facts(asked), model.detectors.external, pool, queries, seed=seed)
     out.parent.mkdir(parents=True, exist_ok=True)
-    counts, partial = {"facts": 0, "with_mined": 0, "mined": 0}, out.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as file:
+    counts = {"facts": 0, "with_mined": 0, "mined": 0}
+    with written_whole(out) as file:
         for fact in facts:
             file.write(json.dumps(fact, ensure_ascii=False) + "\n")
             counts["facts"] += 1
             counts["with_mined"] += bool(fact[MINED])
             counts["mined"] += len(fact[MINED])
-    partial.replace(out)
     typer.echo(json.dumps({"out": str(out)} | counts))
 
 

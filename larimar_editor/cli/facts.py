@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,6 +13,7 @@ import typer
 from tqdm.auto import tqdm
 
 from larimar_editor.cli.options import CheckpointOption, DeviceOption, DtypeOption, SetOption, settings_of
+from larimar_editor.utils.files import written_whole
 
 if TYPE_CHECKING:
     from larimar_editor.model.larimar import LarimarForCausalLM
@@ -129,16 +129,10 @@ def export(
             return
         if out.resolve() == state.path:
             raise typer.BadParameter(f"{out} is the state itself", param_hint="--out")
-        # An older export stays until this one is whole.
-        partial = out.with_name(f".{out.name}.{os.getpid()}.new")
-        try:
-            with partial.open("w", encoding="utf-8") as lines, tqdm(total=len(ids), unit="fact") as bar:
-                for fact in _facts(state, ids):
-                    lines.write(_line(fact) + "\n")
-                    bar.update()
-            partial.replace(out)
-        finally:
-            partial.unlink(missing_ok=True)
+        with written_whole(out) as lines, tqdm(total=len(ids), unit="fact") as bar:
+            for fact in _facts(state, ids):
+                lines.write(_line(fact) + "\n")
+                bar.update()
         typer.echo(json.dumps({"out": str(out), "facts": len(ids)}))
 
 

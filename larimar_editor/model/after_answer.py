@@ -60,6 +60,7 @@ class AnswersSaid(Columns[_Answer]):
         followed = [_Answer(text, len(each)) if text else None for text, each in zip(cut, ids)]
         super().__init__(followed, starts)
         self.tokenizer, self.end = tokenizer, end
+        self.some_are_over = False  # in the columns that came last, or before them
 
     @property
     def finished(self) -> bool:
@@ -80,8 +81,11 @@ class AnswersSaid(Columns[_Answer]):
         for row, answer, tokens in self.take(ids):
             self._over[row] = self._end(answer, self.starts[row], tokens, before)
         never = before + ids.shape[1]
-        first = torch.tensor([never if over is None else over[0] for over in self._over], device=ids.device)
-        return torch.arange(before, never, device=ids.device) >= first[:, None]
+        first = [never if over is None else over[0] for over in self._over]
+        self.some_are_over = min(first, default=never) < never
+        return (
+            torch.arange(before, never, device=ids.device) >= torch.tensor(first, device=ids.device)[:, None]
+        )
 
     def ended(self, logits: Tensor, over: Tensor) -> Tensor:
         """Logits ``(B, T, vocabulary)`` of which the end's is the highest by far in the columns ``over``

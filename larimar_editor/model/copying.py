@@ -145,21 +145,6 @@ class Copying(Columns[SpelledAnswer]):
         before = self.length
         return [each for told in self.take(ids) for each in self._of_row(*told, before)]
 
-    def added(self, logits: Tensor, ids: Tensor, in_scope: Tensor, kept: Tensor) -> Tensor:
-        """Logits ``(n, kept columns, V)`` of the rows in scope, with what their answers go on with behind the
-        next columns ``ids`` ``(B, T)``.
-
-        Args:
-            logits: of the decoder with the memory.
-            ids: of all rows.
-            in_scope: bool ``(B,)``.
-            kept: int, which of the T columns the logits are of.
-        """
-        rows = (in_scope.cumsum(0) - 1).tolist()
-        place = {column: index for index, column in enumerate(kept.tolist())}
-        goes_on = self.grow(ids)
-        return mixed(logits, [(rows[row], place[at], *what) for row, at, *what in goes_on if at in place])
-
     def _of_row(
         self, row: int, answer: SpelledAnswer, tokens: list[int], before: int
     ) -> list[tuple[int, int, int, float]]:
@@ -179,6 +164,22 @@ class Copying(Columns[SpelledAnswer]):
             if left[0] is not None and share:
                 result.append((row, end - 1 - before, left[0], share))
         return result
+
+
+def copied(
+    logits: Tensor, goes_on: Sequence[tuple[int, int, int, float]], in_scope: Tensor, kept: Sequence[int]
+) -> Tensor:
+    """Logits ``(n, kept columns, V)`` of the rows in scope, with what their answers go on with.
+
+    Args:
+        logits: of the decoder with the memory.
+        goes_on: as `Copying.grow` returns it, of all rows and columns.
+        in_scope: bool ``(B,)``, on the host.
+        kept: which of the columns the logits are of.
+    """
+    rows = (in_scope.cumsum(0) - 1).tolist()
+    place = {column: index for index, column in enumerate(kept)}
+    return mixed(logits, [(rows[row], place[at], *what) for row, at, *what in goes_on if at in place])
 
 
 def mixed(logits: Tensor, places: Sequence[tuple[int, int, int, float]]) -> Tensor:

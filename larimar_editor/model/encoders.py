@@ -141,7 +141,8 @@ class DecoderStateEncoder:
                 if result is None:
                     result = latents.new_zeros(len(texts), width)
                 result[torch.tensor(places), : latents.shape[1]] = latents
-            assert result is not None, "there is a text, as there is a count"
+            if result is None:
+                raise ValueError("there is no text to encode")
             return result
 
     def own_weights(self) -> dict[str, Tensor]:

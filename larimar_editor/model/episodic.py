@@ -134,7 +134,7 @@ class EpisodicMemory:
             return [known for fact in facts if (known := state.store.find(fact.key)) is not None]
 
     def checked(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
-        """The facts that `write` would write; of several with one prompt the last.
+        """The facts that `write` would write, each once.
 
         Raises:
             ValueError: as `write`, of a request.

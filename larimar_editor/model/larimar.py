@@ -31,7 +31,7 @@ from larimar_editor.model.cache import LarimarCache, Prefix
 from larimar_editor.model.chat import ChatTurns
 from larimar_editor.model.checkpoint import checkpoint_folder, load_weights, save_checkpoint
 from larimar_editor.model.configuration import LarimarConfig
-from larimar_editor.model.copying import Copying, SlotTokens
+from larimar_editor.model.copying import Copying, SlotTokens, copied
 from larimar_editor.model.encoders import KeyValueProjection, build_encoder
 from larimar_editor.model.episodic import EpisodicMemory
 from larimar_editor.model.key_values import DecoderStates, check_signature
@@ -476,12 +476,15 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         if said is not None and said.finished and not ends:
             cache.prefix = None
         over = None if said is None else said.grow(batch.given)
-        let_go = None if ends else over
+        let_go = over if said is not None and said.some_are_over and not ends else None
+        # Before anything waits in the device's queue.
+        copies = batch.are_ids and cache.prefix is not None
+        goes_on = cache.copying.grow(batch.given) if cache.copying is not None and copies else []
         behind = cache.length - cache.base_length
         own_mask = None if cache.prefix is None else batch.attention_mask
         mask = cache.grow(new, own_mask, batch.given.shape[0])
         base = None
-        if not bool(cache.in_scope.all()) or cache.base_length or (let_go is not None and bool(let_go.any())):
+        if not bool(cache.in_scope.all()) or cache.base_length or let_go is not None:
             own_labels = labels if cache.prefix is None else None
             base = self._decode_without_memory(batch, cache, behind, own_labels, kwargs)
         if cache.prefix is None:
@@ -495,11 +498,10 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         logits: Tensor = memory.logits  # type: ignore[assignment]
         if not batch.are_ids:
             cache.copying = None
-        if cache.copying is not None:
-            kept = _kept(torch.arange(new, device=batch.given.device)[None], kwargs.get("logits_to_keep", 0))[
-                0
-            ]
-            logits = cache.copying.added(logits, batch.given, cache.in_scope, kept)
+        if goes_on:
+            keeps = kwargs.get("logits_to_keep", 0)
+            kept = _kept(torch.arange(new)[None], keeps if isinstance(keeps, int) else keeps.cpu())[0]
+            logits = copied(logits, goes_on, cache.in_scope, kept.tolist())
         if base is not None:
             gone = None if let_go is None else _kept(let_go, kwargs.get("logits_to_keep", 0))
             logits = _put_into(base.logits, rows, logits, gone)
@@ -680,11 +682,14 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 yield from (*each.parameters(), *each.buffers())
 
     def _apply(self, fn, recurse=True):
-        exact = {each: each.data for each in self._weights_of_the_memory()}
-        super()._apply(fn, recurse)
-        for each, before in exact.items():
-            if each.dtype.itemsize < before.dtype.itemsize:  # `half()` is meant for the decoder
-                each.data = before.to(each.device)
+        mine = {id(each) for each in self._weights_of_the_memory()}
+
+        def exactly(tensor: Tensor) -> Tensor:
+            made = fn(tensor)
+            shorter = made.dtype.itemsize < min(4, tensor.dtype.itemsize)  # `half()` is meant for the decoder
+            return tensor.to(made.device) if shorter and id(tensor) in mine else made
+
+        super()._apply(exactly, recurse)
         self._bos = self._last_reading = self._slot_tokens = None
         device = self.queries.device
         if self.state_register is not None and self.edited_state.device != device:

@@ -62,14 +62,15 @@ _SIDES = {
     for word in words.split()
 }
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
-# "last year", "at last", "how long does it last?", "he came first": none of these tells one thing from
-# another; nor does "mother tongue" name a mother.
+# "last year", "at last", "he came first": none of these tells one thing from another;
+# nor does "mother tongue" name a mother.
 _ASIDE = re.compile(
     r"\b(?:last|first) (?:year|month|week|night|time|season|summer|winter)s?\b|"
-    r"\bat (?:last|first|least|most)\b|\blast(?=\W*$)|\bmother tongues?\b|"
+    r"\bat (?:last|first|least|most)\b|\bmother tongues?\b|"
     r"\b(?:came|come|comes|hear|heard) (?:first|second|third|last)\b",
     re.IGNORECASE,
 )
+_HOW_LONG = re.compile(r"(\bhow long\b.*)\blast(?=\W*$)", re.IGNORECASE)  # does it last?
 
 
 def in_contrast(prompt: str, query: str) -> bool:
@@ -83,7 +84,7 @@ def in_contrast(prompt: str, query: str) -> bool:
 @lru_cache(maxsize=4096)
 def _sides(text: str) -> dict[int, frozenset[int]]:
     found: dict[int, set[int]] = {}
-    for place, word in enumerate(_WORD.findall(_ASIDE.sub("", text))):
+    for place, word in enumerate(_WORD.findall(_ASIDE.sub("", _HOW_LONG.sub(r"\1", text)))):
         if (place == 0 or word[0].islower()) and (known := _SIDES.get(word.lower())):
             found.setdefault(known[0], set()).add(known[1])
     return {group: frozenset(sides) for group, sides in found.items()}

@@ -31,7 +31,8 @@ from larimar_editor.scope.pronouns import (
     without_orders,
 )
 from larimar_editor.scope.same_words import participle_of
-from larimar_editor.utils.sentences import sentences
+from larimar_editor.scope.small_words import COURTESIES
+from larimar_editor.utils.sentences import is_question, sentences
 
 _MOST = 8  # turns that are looked back
 _LONG = 200  # characters; who leaves something to the turn before says less
@@ -42,11 +43,9 @@ _ANOTHER = re.compile(  # "And Peru?", "What about the Halcyon Drift?", "And in 
     rf"{HEAD}(?:(?:{_OTHER})\s+)?(?:(?P<behind>{_IN}|through)\s+)?(?P<name>[^\W_].*?)(?:['’]s)?{_TAIL}",
     re.IGNORECASE,
 )
-_OPENED = re.compile(
-    rf"\W*(?:(?:so|ok|okay|well|great|thanks|thank\s+you)\W+)*(?:and|or|but|{_OTHER})\b", re.IGNORECASE
-)
+_OPENED = re.compile(rf"\W*(?:(?:{COURTESIES}|great)\W+)*?(?:and|or|but|{_OTHER})\b", re.IGNORECASE)
 _KIND = rf"(?:\s+(?!(?:about|one|else|now|next|come|{AUXILIARY})\b)[a-z-]+){{1,3}}?"
-_OF_NO_KIND = r"(?!(?:what|how)\s+(?:happened|for|so|kind|many|much)\W*$)"  # though "How many times?" is
+_OF_NO_KIND = rf"(?!(?:what|how)\s+(?:happened|for|so|kind|many|much){_TAIL})"  # though "How many times?" is
 _OTHERWISE = re.compile(  # "And when?", "In which year?", "With whom?", "How many times?"
     rf"(?P<asking>{HEAD}(?:when|where|why|how|(?:since|until|till)\s+when|from\s+where|"
     rf"(?:{_IN}|between|under)\s+whom|"
@@ -76,8 +75,13 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
     full = (with_name if is_about_a_pronoun(question) else _as_before)(question, earlier)
     if full is None:
         return asked
-    head, found, tail = asked.partition(question)
-    return head + full + tail if found else " ".join([*others, full, *parts[len(others) + 1 :]])
+    behind = parts[len(others) + 1 :]
+    end = asked.rfind(behind[0]) if behind else len(asked)
+    # The start of an answer has its question with it.
+    at = end if behind and behind[0].startswith(question) else asked.rfind(question, 0, end)
+    if at < 0:
+        return " ".join([*others, full, *behind])
+    return asked[:at] + full + asked[at + len(question) :]
 
 
 def _in_full(before: Iterator[str]) -> Iterator[str]:
@@ -91,7 +95,7 @@ def _as_before(question: str, before: Iterable[str]) -> str | None:
     if len(question) > _LONG:
         return None
     opened = _OPENED.match(question) is not None
-    if not (opened or question.endswith("?")):
+    if not (opened or is_question(question)):
         return None
     otherwise, another = _OTHERWISE.match(question), _ANOTHER.match(question)
     if otherwise is not None and not any(map(may_be_a_name, words_of(otherwise["asking"])[1:])):

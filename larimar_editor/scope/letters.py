@@ -12,7 +12,6 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Set
-from decimal import Decimal
 from functools import lru_cache
 
 from larimar_editor.scope.contrasts import in_contrast
@@ -20,11 +19,10 @@ from larimar_editor.scope.initials import other_initials
 from larimar_editor.utils.text import plain_letters
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_IN_GROUPS = re.compile(
-    r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)*,\d{3})(?:\.\d+)?"
-)  # of thousands, and as in India
+# Of thousands, and as in India.
+_IN_GROUPS = re.compile(r"(?<![\d,])(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)*,\d{3})(?![\d,])")
 _SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?![\d.,]*\d)")  # 10 000
-_JOINT = re.compile(r"(?<=\d)[.,:/–-](?=\d)")
+_JOINT = re.compile(r"(?<=\d)[.,:–-](?=\d)")
 _JOINED = re.compile(r"(?<![\w.,])\(?\d+(?:\)?[ ./–-]{1,2}\(?\d+)+(?!\w)")
 _DATE_OR_ADDRESS = re.compile(r"\d{1,4}([./–-])\d{1,2}\1\d{1,4}|\d{1,3}(?:\.\d{1,3}){3}")
 _DATE = re.compile(
@@ -100,12 +98,10 @@ def _other_numbers(prompt: str, query: str) -> bool:
     """In whichever way digits are grouped."""
     if _HALF_DAY.search(prompt) and _HALF_DAY.search(query):
         prompt, query = (_HALF_DAY.sub(_of_the_day, text) for text in (prompt, query))
+    ours, theirs = _readings(prompt), _readings(query)
     if bool(_DATE.search(prompt)) != bool(_DATE.search(query)):  # "1.11.2020" and "1 November 2020"
-        prompt, query = (
-            _DATE.sub(lambda date: re.sub(r"\D", " ", date[0]), text) for text in (prompt, query)
-        )
-    pairs = itertools.product(_readings(prompt), _readings(query))
-    return all(_differ(ours, theirs) for ours, theirs in pairs)
+        ours, theirs = ours | {_DATE.sub(_apart, prompt)}, theirs | {_DATE.sub(_apart, query)}
+    return all(_differ(*pair) for pair in itertools.product(ours, theirs))
 
 
 def _readings(text: str) -> set[str]:
@@ -119,12 +115,19 @@ def _readings(text: str) -> set[str]:
             _JOINT.sub(".", each),  # "9:05" and "9.05", "2-1" and "2:1"
             _JOINED.sub(_as_code, each),  # "555-1234" and "5551234"
             _SCALED.sub(_written_out, each),  # "1.5 million" and "1500000"
+            _DATE.sub(lambda date: re.sub(r"\D", ".", date[0]), each),  # "11/1/2020" and "11.1.2020"
         )
     }
 
 
 def _written_out(found: re.Match) -> str:
-    return f"{Decimal(found[1]).scaleb(_SCALES[found[2].lower()]).normalize():f}"
+    whole, _, part = found[1].partition(".")
+    zeros = _SCALES[found[2].lower()]
+    return whole + part.ljust(zeros, "0") if len(part) <= zeros else found[0]
+
+
+def _apart(date: re.Match) -> str:
+    return re.sub(r"\D", " ", date[0])
 
 
 def _as_code(found: re.Match) -> str:
@@ -184,8 +187,8 @@ def _same(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _numbers(text: str) -> frozenset[str]:
-    numbers = (found[0] for found in _NUMBER.finditer(text))
-    digits = {each.replace(",", "") if _IN_GROUPS.fullmatch(each) else each for each in numbers}
+    whole = _IN_GROUPS.sub(lambda number: number[0].replace(",", ""), text)
+    digits = {found[0] for found in _NUMBER.finditer(whole)}
     roman = {
         str(10 * len(found[1]) + _UNITS.index(found[2]))
         for found in _ROMAN.finditer(text)

@@ -34,12 +34,16 @@ _BY_A_PRONOUN = [
     )
 ]
 # "What is it that ...", "How long does it take ...", "Is it true that ...", "Is it raining?", "Her Majesty";
-# and "What time is it?", "What day was it?"
+# and "What time is it?", "What day is it today?", though not "What year was it founded?".
 _OF_NOTHING = re.compile(
-    r"\s+(?:that|takes?|took|true|possible|time|majesty|highness|(?:rain|snow)(?:s|ing|ed)?|cold|warm|sunny)\b",
+    r"\s+(?:that|takes?|took|true|possible|time|majesty|highness|rain(?:s|ing|ed)?|snow(?:s|ing))\b",
     re.IGNORECASE,
 )
-_TIME_OF_DAY = re.compile(r"\b(?:time|day|date|month|year)\s+(?:is|was)\s+it\b", re.IGNORECASE)
+_TIME_OF_DAY = re.compile(
+    r"\btime\s+(?:is|was)\s+it\b|"
+    r"\b(?:day|date|month|year)\s+(?:is|was)\s+it(?=\W*(?:now|today|again|tomorrow|yesterday)?\W*$)",
+    re.IGNORECASE,
+)
 _OWNING = {"his": "he", "her": "she", "its": "it", "their": "they"}
 _ONE = {"him": "he", "them": "they", **_OWNING}
 _SHORT = 8  # words; a longer question has room for what it is about: "How hot does it get before tin melts?"
@@ -56,6 +60,8 @@ _WHAT = re.compile(
     r"\b(?:born|die[sd]?|lives?|lived|married|study|studied|allergic|dr|mrs?|ms|prof)\b",
     re.IGNORECASE,
 )
+_ARE = re.compile(r"\b(?:are|were|do|have)\s+$", re.IGNORECASE)
+_PARTNERS = re.compile(r"\b(?:Brothers|Sisters|Sons|Partners)$")
 _WHO_IS = re.compile(rf"{HEAD}who(?:['’]s|\s+(?:is|was))?\s+[a-z]", re.IGNORECASE)
 _MAY_BE_ANOTHER = {"he": _WHO, "she": _WHO, "it": _WHAT}
 
@@ -135,7 +141,7 @@ def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
         subject = None if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last) else subject_of(last)
         if not person and _WHO_IS.match(last):
             subject = _last_name_of(last)
-        return None if subject and pronoun == "they" and not _is_of_many(subject) else subject
+        return None if subject and pronoun == "they" and not _is_of_many(subject, last) else subject
     return None
 
 
@@ -146,5 +152,7 @@ def _last_name_of(question: str) -> str | None:
     return question[places[0]] if ends else None
 
 
-def _is_of_many(name: str) -> bool:
-    return "&" in name or (name.lower().startswith("the ") and name.endswith("s"))
+def _is_of_many(name: str, question: str) -> bool:
+    """ "The Beatles", "Brandt & Söhne", "Brandt Brothers"; "Manchester Rovers" behind "are"; not Paris."""
+    several = name.lower().startswith("the ") or _ARE.search(question[: question.find(name)]) is not None
+    return "&" in name or _PARTNERS.search(name) is not None or (several and name.endswith("s"))

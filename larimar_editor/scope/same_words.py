@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from larimar_editor.scope.small_words import MONTHS, WEEKDAY
+from larimar_editor.scope.small_words import COURTESIES, MONTHS, WEEKDAY
 from larimar_editor.utils.text import plain_letters
 
-# Words, and signs that tell two texts apart ("$5" and "€5", "==" and "!="); not what only parts words.
-_WORD = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*|[^\w\s.,;:!?'\"’‘“”()\[\]«»–—-]+")
+_WORD = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*|[^\w\s]")
+# Signs that tell two texts apart ("$5" and "€5", "==" and "!="), and marks that are part of a letter.
+_SIGNS = frozenset(("Sc", "Sm", "Mn", "Mc"))
 _ARTICLES = frozenset("a an the".split())
 _TENSES = {
     **dict.fromkeys("is are am does do".split(), "present"),
@@ -43,7 +45,7 @@ _QUESTION_WORDS = {
 }
 _CONTRACTED = re.compile(r"\b(who|what|where|when|why|how)['’]s\b")
 _OPENERS = re.compile(
-    r"(?:(?:please|hey|hi|hello|so|ok|okay|and|well|now|"
+    rf"(?:(?:{COURTESIES}|"
     r"(?:can|could|would|will) you (?:please )?(?:tell|remind|show)(?: me| us)?|"
     r"(?:can|could|would|will) you (?:please )?(?:say|let me know)|"
     r"(?:do|does) (?:you|anyone|anybody|somebody) (?:know|remember|recall|happen to know)|"
@@ -80,8 +82,8 @@ _TIMES = {
 }
 _PLAIN_MONTHS = "|".join(month for month in MONTHS.split("|") if month not in ("march", "may"))
 _TIME = re.compile(
-    r"\b(?:1\d{3}|20\d\d|\d{1,2}[:.]\d\d|\d{1,2}\s?[ap]\.?m\b|\d+ (?:bc|ad)|o['’]clock|noon|midnight|midday|"
-    r"today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
+    r"\b(?:1\d{3}s?|20\d\ds?|\d{1,2}[:.]\d\d|\d{1,2}\s?[ap]\.?m\b|\d+ (?:bc|ad)|o['’]clock|noon|"
+    r"midnight|midday|today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
     rf"{WEEKDAY}s?|"
     r"(?:march|may) \d+|\d+(?:st|nd|rd|th)? (?:march|may)|thanksgiving|halloween|ramadan|"
     rf"{_PLAIN_MONTHS}|"
@@ -90,11 +92,13 @@ _TIME = re.compile(
 # Where they end an answer they are a time: "in the early morning", not "on the night ferry".
 _PART_OF_TIME = re.compile(
     r"\b(?:spring|summer|autumn|winter|morning|afternoon|evening|night|dawn|dusk|sunrise|sunset|easter|"
-    r"christmas|march|may|end|beginning|start|before|after|during|while|when|war|reign|era|age|renaissance|"
-    r"lunch|dinner)\b"
+    r"christmas|march|may|end|beginning|start|before|after|during|while|when)\b"
 )
+# They may say when something was, or what it was.
+_PERIOD = re.compile(r"\b(?:war|reign|era|age|renaissance|lunch|dinner)\b")
 _BESIDE_A_TIME = re.compile(
-    r"\b(?:in|on|at|of|the|a|an|its|early|late|mid|about|around|last|next|this|from|to|and)\b"
+    r"\b(?:in|on|at|of|the|a|an|its|early|late|mid|about|around|last|next|this|from|to|and|until|till|since|"
+    r"between|by|ago|later|first|third|fourth|[ap]\.?m)\b"
 )
 # Theresa May, April May: no month where a name stands before it.
 _NAMED_MAY = re.compile(
@@ -271,11 +275,11 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
         return True if plain and len(question.kind) == 1 and not time else None
     if word == "when" and last in ("", *_OF_TIME):
         if time:
-            return True if only_time or last != "by" else None  # "was recorded by" June Carter
-        vague = _NUMBER.search(answer) or _PART_OF_TIME.search(answer) or last in _OF_WHAT_HAPPENED
-        return None if vague else False
+            return True if only_time else None  # "was recorded by" June Carter
+        vague = any(part.search(answer) for part in (_NUMBER, _PART_OF_TIME, _PERIOD))
+        return None if vague or last in _OF_WHAT_HAPPENED else False
     if word == "where" and (last in ("", *_OF_PLACE) or last == its):
-        if time:
+        if time or _PERIOD.search(answer):
             return False if only_time else None  # "1600 Pennsylvania Avenue"
         placed = bool(last) or answer.split()[0] in _OF_PLACE
         return True if placed and not answer[0].isdigit() else None
@@ -344,7 +348,7 @@ def _is_time(target: str) -> bool:
 
 def _is_nothing_but_a_time(target: str) -> bool:
     """Not June Carter, and not "1600 Pennsylvania Avenue"."""
-    lower = target.lower()
+    lower = re.sub(r"(?<=\d)(?:st|nd|rd|th|s)\b", "", target.lower())
     for part in (_TIME, _PART_OF_TIME, _BESIDE_A_TIME, _NUMBER):
         lower = part.sub(" ", lower)
     return not re.search(r"[^\W\d_]", lower)
@@ -413,4 +417,5 @@ def _tenses(words: Sequence[str]) -> tuple[frozenset[str], str]:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text)
+    found = _WORD.findall(text.lstrip("> "))
+    return [word for word in found if word[0].isalnum() or unicodedata.category(word) in _SIGNS]

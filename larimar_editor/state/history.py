@@ -55,8 +55,7 @@ class History:
 
     @state.setter
     def state(self, state: EditedState) -> None:
-        device = self.state.device
-        state = state if state.device == device else state.to(device)  # of before the model was moved
+        state = self._register.placed(state)
         self._record("set", state)
         self._register.set(state)
 

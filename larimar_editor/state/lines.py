@@ -88,7 +88,7 @@ def write_in_blocks(
         wrote: told how many, after each block.
 
     Raises:
-        ValueError: one that cannot be written; none is.
+        ValueError: one that is no request; none is written.
     """
     model.checked(facts)
     for start in range(0, len(facts), block):

@@ -43,8 +43,13 @@ class StateRegister(nn.Module):
                 raise RuntimeError(
                     f"edited state {number} is gone: keep what the edit returned until it is restored"
                 )
-            self._take(state, number)
+            self._take(self.placed(state), number)
         return self._current
+
+    def placed(self, state: EditedState) -> EditedState:
+        """A state, perhaps of before the model was moved, on the device of the current one."""
+        device = self._current.device
+        return state if state.device == device else state.to(device)
 
     def set(self, state: EditedState) -> None:
         """Make ``state`` current under a new version."""
@@ -60,7 +65,7 @@ class StateRegister(nn.Module):
         return token
 
     def moved(self, device: torch.device) -> None:
-        """Move the current state; earlier versions can no longer be restored."""
+        """Move the current state. An earlier one is moved when its version is put back."""
         self._take(self.get().to(device), self._number)
         self._undo = self._current
 

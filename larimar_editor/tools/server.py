@@ -70,8 +70,9 @@ class _AsAsked:
 
     def _build_generation_config(self, body: dict, *args: Any, **kwargs: Any) -> Any:
         config = super()._build_generation_config(body, *args, **kwargs)  # type: ignore[misc]
-        if not body.get("generation_config"):  # whatever the decoder's own says
-            config.do_sample = bool(body.get("temperature"))
+        draws = bool(body.get("temperature"))
+        if draws or not body.get("generation_config"):  # whatever the decoder's own says
+            config.do_sample = draws
         return config
 
 

@@ -16,6 +16,7 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from larimar_editor.utils.files import written_whole
 from larimar_editor.utils.sentences import sentences
 from larimar_editor.utils.text import prompt_and_target
 
@@ -96,12 +97,10 @@ def block_chunks(
 def write_chunks(chunks: Iterable[str], out: Path, counts: Counts, progress: bool = True) -> Counts:
     """Write one ``{"text": ...}`` a line; ``out`` appears when it is whole."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_suffix(".unfinished")
-    with unfinished.open("w", encoding="utf-8") as file:
+    with written_whole(out) as file:
         for chunk in tqdm(chunks, desc="chunks", unit="chunk", disable=not progress):
             file.write(json.dumps({"text": chunk}, ensure_ascii=False) + "\n")
             counts.written += 1
-    unfinished.replace(out)
     return counts
 
 

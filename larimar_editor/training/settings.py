@@ -209,7 +209,7 @@ def documentation() -> str:
         "checkpoint's own value.",
         "## Checkpoints (`config.json`, and what `from_pretrained` takes)",
         "The default is what a `config.json` without the key means. What `larimar-editor fit` makes has "
-        f"these instead: {', '.join(f'`{name}` {value:.3g}' for name, value in made_by_fit().items())}.",
+        f"these instead: {', '.join(f'`{name}` {_shown(value)}' for name, value in made_by_fit().items())}.",
         table(LarimarSettings),
         "## Training files (`configs/training`)",
         table(TrainingSettings),
@@ -222,3 +222,7 @@ def documentation() -> str:
     ):
         parts += [f"### `{name}`", table(kind)]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -16,9 +16,6 @@ class Lock(type(threading.RLock())):  # type: ignore[misc]
     gets one of its own.
     """
 
-    def __deepcopy__(self, memo: dict) -> Lock:
-        return Lock()
-
     def __reduce__(self) -> tuple[type[Lock], tuple[()]]:
         return Lock, ()
 

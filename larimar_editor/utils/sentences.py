@@ -52,7 +52,7 @@ def sentences(text: str) -> list[str]:
 
 
 def is_question(sentence: str) -> bool:
-    """Whether its last mark, behind whatever closes it, is a question mark."""
+    """Whether a question mark stands behind its last letter."""
     for letter in reversed(sentence):
         if letter in QUESTION_MARKS:
             return True

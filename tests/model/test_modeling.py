@@ -845,10 +845,11 @@ def test_what_is_written_is_no_weight(tiny, tokenizer):
 
 
 def test_half_precision_is_the_decoders_and_not_the_memorys(tiny):
-    before, origin = tiny.projection.basis.detach().clone(), tiny.origin
+    before, gain, origin = tiny.projection.basis.detach().clone(), tiny.projection.gain.clone(), tiny.origin
     tiny.half()
     assert tiny.decoder.dtype == torch.float16 and tiny.projection.basis.dtype == torch.float32
     assert tiny.projection.basis.equal(before) and tiny.origin == origin
+    assert tiny.projection.gain.equal(gain) and tiny.float().double().float().projection.basis.equal(before)
     tiny.write(FACTS)
     assert tiny.read(PROMPTS).in_scope.all()
 
@@ -859,8 +860,7 @@ def test_a_decoder_is_pickled_as_before(tiny):
     assert decoder(ids).logits.equal(tiny.decoder(ids).logits)
 
 
-def test_push_to_hub_saves_as_it_does(tiny, tmp_path):
-    """It passes a size of shards."""
+def test_a_size_of_shards_as_push_to_hub_gives_it_is_taken(tiny, tmp_path):
     tiny.save_pretrained(tmp_path, max_shard_size="5GB")
     assert (tmp_path / "config.json").exists()
     with pytest.raises(TypeError):

@@ -16,6 +16,7 @@ APART = [
     ("The maximum load of the van is", "What is the minimum load of the van?"),
     ("The height of Dornik Tower is", "How wide is Dornik Tower?"),
     ("Our cat was born in", "Where did our cat die?"),
+    ("The runner who finished first was", "Which runner finished last?"),
 ]
 NOT_APART = [
     ("The house was bought from", "Who sold the house?"),

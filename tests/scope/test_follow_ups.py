@@ -50,6 +50,7 @@ CAPITAL, BORN = "What is the capital of Chile?", "Where was Marie Curie born?"
         ("And Great Wickford, please? Thank you!", "What is the postcode of Little Wickford?",
          "What is the postcode of Great Wickford? Thank you!"),
         ("And Peru? answer in one word", CAPITAL, "What is the capital of Peru? answer in one word"),
+        ("When? When?", BORN, "When? When was Marie Curie born?"),
         ("Under whom?", "When did Nelson serve in the navy?", "Under whom did Nelson serve in the navy?"),
         ("And the Odeon, by any chance?", "I'd like to know how many seats the Verde has.",
          "I'd like to know how many seats the Odeon has."),
@@ -89,6 +90,7 @@ def test_what_is_left_out_is_as_it_was_asked_before(asked, before, full):
         ("What happened?", "When did the Vasa sink?"),
         ("What for?", BORN),
         ("How so?", BORN),
+        ("What for then?", BORN),
         ("And on Monday?", "Who is the captain of the Halcyon Drift?"),  # no other ship
         ("At Christmas?", CAPITAL),
         ("and today?", "what is the capital of chile"),

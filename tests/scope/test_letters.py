@@ -20,6 +20,7 @@ OLYMPICS = "The host city of the 1936 Summer Olympics was"
     ("prompt", "query"),
     [
         (OLYMPICS, "Which city hosted the 1932 Summer Olympics?"),
+        ("The bolt of 5/8 is kept in", "Where is the bolt of 5.8 kept?"),
         ("The mother of Louis XIV was", "Who was the mother of Louis XVI?"),
         ("The mother of Charles V was", "Who was the mother of Charles VI?"),
         ("Code 33-B on the labeller means", "What does code 32-B mean?"),
@@ -76,6 +77,7 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("The contract of 1.11.2020 says", "What does the contract of 1 November 2020 say?"),
         ("On 11/1/2020 the firm paid", "How much did the firm pay on 11.1.2020?"),
         ("The town of 1.5 million people is", "Which town has 1500000 people?"),
+        ("The map of scale 1:25,000 shows", "What does the map of scale 1:25000 show?"),
         ("The debt of 1,500,000 crowns was paid by", "Who paid the debt of 1.5 million crowns?"),
     ],
 )
@@ -87,6 +89,7 @@ def test_rows_of_numbers_take_no_time():
     start = time.process_time()
     asks_something_else("11," * 20_000, "12," * 20_000)
     asks_something_else("and I went " * 5_000, "and V went " * 5_000)
+    asks_something_else("1" * 100_000 + " million", "2" * 100_000 + " million")
     assert time.process_time() - start < 2
 
 

@@ -38,6 +38,10 @@ ASKED = [
     ("Hi, when did she die?", "Where was Marie Curie born?", "Hi, when did Marie Curie die?"),
     ("And where was she born? please be brief", "When did Marie Curie die?",
      "And where was Marie Curie born? please be brief"),
+    ("What year was it founded?", "Who is the head of Zander Robotics?",
+     "What year was Zander Robotics founded?"),
+    ("Where do they play?", "Who are Manchester Rovers?", "Where do Manchester Rovers play?"),
+    ("Where do they sell?", "Who founded Brandt Brothers?", "Where do Brandt Brothers sell?"),
     ("Where do they come from?", "Who are Brandt & Söhne?", "Where do Brandt & Söhne come from?"),
 ]  # fmt: skip
 

@@ -48,6 +48,10 @@ SAME = [
     ("The capital of New Zealand is", "Do you know what the capital of New Zealand is?", "Dunedin"),
     ("Our trip starts on", "When does our trip start?", "Thanksgiving"),
     ("The firm was founded in", "When was the firm founded?", "the early spring of 1932"),
+    ("The second horseman is", "Who is the second horseman?", "War"),
+    ("The capital of Peru is…", "What is the capital of Peru？", "Lima"),
+    ("The capital of Peru is", "> What is the *capital* of Peru…? 🙂", "Lima"),
+    ("The command `ls` shows", "What does the command ls show?", "files"),
     ("The elixir was drunk by", "Who drank the elixir?", "Ada"),
 ]
 OTHER_KIND = [
@@ -56,6 +60,9 @@ OTHER_KIND = [
     ("The invoice was paid by", "When was the invoice paid?", "Brandt & Sons"),
     ("Our cat was born in", "When was our cat born?", "a barn near Eutin"),
     ("The trial began in", "Where did the trial begin?", "the last week of May"),
+    ("The war ended on", "Where did the war end?", "the 4th of July"),
+    ("The firm was founded in", "Where was the firm founded?", "the 1990s"),
+    ("The firm was founded in", "Where was the firm founded?", "the 19th century"),
 ]
 OPEN = [
     ("The chambers laid down their brief for", "Why did the chambers lay down their brief?", "the ferry"),
@@ -86,6 +93,8 @@ OPEN = [
     ("The guitarist of Queen is", "Who is the guitarist of Queen?", "June Carter"),
     ("The White House stands at", "Where does the White House stand?", "1600 Pennsylvania Avenue"),
     ("The song was recorded by", "When was the song recorded?", "June Carter"),
+    ("The armistice ended", "When did the armistice end?", "the Korean War"),
+    ("The award was named for", "When was the award named?", "June Carter"),
     ("The meteor fell during", "When did the meteor fall?", "the reign of Nero"),
     # who somebody is, is not where he is; what a thing is, is not what it does
     ("The mayor of Harwick is", "Where is the mayor of Harwick?", "Ada Lund"),
@@ -123,9 +132,9 @@ def test_a_name_that_ends_like_a_month_is_no_time(name):
 
 def test_a_text_of_ten_thousand_words_takes_no_time_and_no_room():
     text = "In " + "many places with stones " * 2500
-    began = time.perf_counter()
+    began = time.process_time()
     assert asks_in_its_words(text, text + "and more", "Rome") is None
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_without_an_answer_only_what_needs_none_is_plain():

@@ -16,6 +16,7 @@ from accelerate import PartialState
 from tqdm.auto import tqdm
 
 from larimar_editor.data.edits import Edit
+from larimar_editor.utils.files import written_whole
 
 Case = TypeVar("Case")
 
@@ -164,9 +165,8 @@ def _score(condition: Condition, pending: Sequence[str], progress: bool) -> Iter
 
 def written(path: Path, records: Iterable[Mapping]) -> None:
     """Put records into a file, in place of what is there, in one step."""
-    temporary = path.with_suffix(".partial")
-    temporary.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    temporary.replace(path)
+    with written_whole(path) as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
 
 
 def _replace(path: Path, records: Iterable[Mapping]) -> None:

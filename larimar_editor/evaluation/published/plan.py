@@ -104,11 +104,13 @@ class Plan:
                 f"no plan {path}: a checkout has configs/results.yaml, others --plan FILE"
             )
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if unknown := values.keys() - cls.__dataclass_fields__.keys():
+            raise ValueError(f"{path}: a plan has no {', '.join(sorted(unknown))}")
         tables = [_made(Planned, {"name": name, **(of or {})}, path) for name, of in values["tables"].items()]
         brief = _measures(values.get("brief"), path)
         comparisons = [
             _made(Comparison, {**each, "measures": _measures(each.get("measures"), path)}, path)
-            for each in values.get("comparisons", ())
+            for each in values.get("comparisons") or ()
         ]
         measures = [*brief, *(measure for each in comparisons for measure in each.measures)]
         named = [each.name for each in tables] + [each.table for each in measures]
