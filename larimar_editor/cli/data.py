@@ -58,11 +58,11 @@ def sample(
     out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("samples.jsonl"),
     model: DecoderOption = DECODER,
     batch_size: Annotated[int, typer.Option(help="Texts sampled at once.", min=1)] = 64,
-    temperature: Annotated[float, typer.Option(min=0.01)] = 1.0,
+    temperature: Annotated[float, typer.Option(help="Of what is drawn.", min=0.01)] = 1.0,
     top_p: Annotated[float, typer.Option(min=0.01, max=1)] = 0.95,
     dtype: DtypeOption = "auto",
     device: DeviceOption = "cpu",
-    seed: Annotated[int, typer.Option()] = 0,
+    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
 ) -> None:
     """Sample training text from a decoder itself: what it says unprompted fits it best."""
     from larimar_editor.model.loading import load_decoder
@@ -95,7 +95,7 @@ def rephrase(
     exclude: Annotated[
         Optional[list[Path]], typer.Option(help="Edits whose wordings must not occur; may be given again.")
     ] = None,
-    seed: Annotated[int, typer.Option()] = 0,
+    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
 ) -> None:
     """Make up facts in several wordings from relations and names (some found in the text); prints the
     wordings left out.
@@ -108,7 +108,7 @@ def rephrase(
     allowed = without_wordings_of(every, [edit for path in exclude or () for edit in load_edits(path)])
     facts = RephrasedFacts(allowed, Names(text=read_sentences(text or SENTENCES)), seed)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", encoding="utf-8") as file:
+    with written_whole(out) as file:
         for fact in map(facts.__getitem__, range(count)):
             file.write(json.dumps(fact, ensure_ascii=False) + "\n")
     wordings = [sum(len(relation.prompts) for relation in each) for each in (every, allowed)]
@@ -153,7 +153,7 @@ def questions(
             max=0.99,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option()] = 0,
+    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
 ) -> None:
     """Make the file that the scope detector is trained on: facts with all that it has to tell apart, which
     are rewordings and aliases, other questions about the subject, other and like-named subjects, inverses,
@@ -177,7 +177,7 @@ def questions(
         made = dict(asked.facts(knowedit or (), seed, without=without))
     counts: dict[str, int] = {}
     out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", encoding="utf-8") as file:
+    with written_whole(out) as file:
         for fact in tqdm(sources.records(made, count, seed, by_hand), total=count, unit="fact"):
             counts[fact["source"]] = counts.get(fact["source"], 0) + 1
             file.write(json.dumps(fact, ensure_ascii=False) + "\n")
@@ -240,11 +240,13 @@ def answers(
     out: Annotated[Path, typer.Option(help="JSON lines to write.")] = Path("answers.jsonl"),
     model: DecoderOption = DECODER,
     tokens: Annotated[int, typer.Option(help="Of what the decoder says after an answer.", min=1)] = 18,
-    top_p: Annotated[float, typer.Option(min=0.01, max=1)] = 0.9,
+    top_p: Annotated[
+        float, typer.Option(help="Share of the probability that is drawn from.", min=0.01, max=1)
+    ] = 0.9,
     batch_size: Annotated[int, typer.Option(help="Texts sampled at once.", min=1)] = 64,
     dtype: DtypeOption = "auto",
     device: DeviceOption = "cpu",
-    seed: Annotated[int, typer.Option()] = 0,
+    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
 ) -> None:
     """Make facts that a decoder is trained on: prompts and their rewordings, answers of one to some thirty
     tokens, most of them drawn at random, and what the decoder itself says after each (ten a second on two
@@ -258,7 +260,7 @@ def answers(
 
     decoder, tokenizer = load_decoder(model, dtype, device)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with asked.open(encoding="utf-8") as lines, out.open("w", encoding="utf-8") as file:
+    with asked.open(encoding="utf-8") as lines, written_whole(out) as file:
         facts = islice(answered_facts(map(json.loads, lines), Answers(), made_up, own, seed), count)
         first = islice(facts, count if continued is None else continued)
         made = corpus.continued_facts(

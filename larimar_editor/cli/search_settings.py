@@ -7,7 +7,13 @@ from typing import Annotated, Optional
 
 import typer
 
-from larimar_editor.cli.options import HparamsOption, MethodDeviceOption, ModelOption, settings_of
+from larimar_editor.cli.options import (
+    HparamsOption,
+    MethodDeviceOption,
+    ModelOption,
+    methods_devices,
+    settings_of,
+)
 
 
 def search_settings(
@@ -71,7 +77,7 @@ def search_settings(
         raise typer.BadParameter(f"{method} cannot be run; see above")
     file, tuned_on = hparams_file(folder, method, model), load_edits(data)[-edits:]
     here = out / method
-    trial = trial_of(method, file, tuned_on, here, device, typer.echo)
+    trial = trial_of(method, file, tuned_on, here, next(iter(methods_devices(device)), None), typer.echo)
     tried = []
     for found in search(trial, values_in(file, list(wanted)), wanted):
         tried.append(found)

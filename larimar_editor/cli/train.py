@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
@@ -19,7 +19,10 @@ def train(
     ] = Path("runs/larimar"),
     set_: SetOption = None,
     until: Annotated[Optional[int], typer.Option(help="Stop after this many steps, saved.", min=1)] = None,
-    device: Annotated[str, typer.Option(help="auto (what accelerate finds) or cpu.")] = "auto",
+    device: Annotated[
+        Literal["auto", "cpu"],
+        typer.Option(help="auto: what accelerate finds; CUDA_VISIBLE_DEVICES chooses among several GPUs."),
+    ] = "auto",
     dtype: DtypeOption = "auto",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Build everything, take two steps, save nothing.")

@@ -18,7 +18,8 @@ class Edit:
     """One case of an evaluation.
 
     Attributes:
-        prompt, target_new, ground_truth, subject: the edit and what it replaces.
+        prompt, target_new, ground_truth, subject: the edit and what it replaces; empty where that is not
+            known.
         rephrase_prompts: other wordings of ``prompt``; the edit should hold for them.
         locality_prompts: prompts about other subjects, whose answers must not change.
         locality_ground_truth: their true answers, one each.
@@ -83,9 +84,23 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
     return [edit for edit in edits if edit.target_new.strip()]
 
 
+def with_old_answers(edits: Sequence[Edit]) -> Sequence[Edit]:
+    """The edits.
+
+    Raises:
+        ValueError: one whose old answer is not known; the message has its prompt.
+    """
+    for edit in edits:
+        if not edit.ground_truth.strip():
+            raise ValueError(f"the old answer of {edit.prompt!r} is asked for, and it has no ground_truth")
+    return edits
+
+
 def _read(record: Mapping, number: int) -> Edit:
     edit = _edit(record, number)
-    prompts, answers = _portability(record)
+    # KnowEdit has questions whose list of answers is empty.
+    asked = [(prompt, answer) for prompt, answer in zip(*_portability(record)) if answer.strip()]
+    prompts, answers = zip(*asked) if asked else ((), ())
     return replace(edit, portability_prompts=prompts, portability_ground_truth=answers)
 
 

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
-    AutoTokenizer,
     GenerationMixin,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -40,6 +39,7 @@ from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
 from larimar_editor.model.scoping import ScopeDetectors
+from larimar_editor.model.tokenizer import tokenizer_of
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.scope.decision import ScopeDecision
 from larimar_editor.state.fact import Fact
@@ -250,7 +250,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             )
         if tokenizer is None:
             of_hub = {name: options[name] for name in _OF_HUB if name in options}
-            tokenizer = AutoTokenizer.from_pretrained(decoder.name_or_path, **of_hub)
+            tokenizer = tokenizer_of(str(decoder.name_or_path), **of_hub)
         check_signature(config.decoder_signature, decoder, folder)
         with unchanged_on_failure(decoder):
             model = cls(config, decoder, tokenizer, sentence_encoder)

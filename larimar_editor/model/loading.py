@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from larimar_editor.checkpoints import shipped
 from larimar_editor.model.checkpoint import checkpoint_folder
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.settings import Dtype
+from larimar_editor.model.tokenizer import tokenizer_of
 from larimar_editor.pretrained.embedded import DECODER, resolve
 from larimar_editor.utils.device import bfloat16_is_fast
 
@@ -36,7 +37,7 @@ def load_decoder(name: str, dtype: str, device: str):
     """Decoder and tokenizer by name; for dtype see `decoder_dtype`."""
     folder = resolve(name)
     decoder = AutoModelForCausalLM.from_pretrained(folder, dtype=decoder_dtype(dtype, device))
-    return decoder.to(device).eval(), AutoTokenizer.from_pretrained(folder)  # type: ignore[arg-type]
+    return decoder.to(device).eval(), tokenizer_of(folder)  # type: ignore[arg-type]
 
 
 def quantise(decoder: PreTrainedModel, bits: Literal[4, 8]) -> None:

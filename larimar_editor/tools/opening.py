@@ -35,8 +35,6 @@ def open_larimar(
     if path is not None and not path.is_file():
         raise FileNotFoundError(f"no facts in {path}")
     model, _ = load_larimar(checkpoint, dtype, settings, device)
-    if model.tokenizer.pad_token is None:  # GPT-2, Llama 3: batches are padded here
-        model.tokenizer.pad_token = model.tokenizer.eos_token
     if path is None:
         return model
     if path.suffix not in (".json", ".jsonl"):

@@ -4,7 +4,6 @@ go.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.utils.files import written_whole
+from larimar_editor.utils.sampling import nucleus
 from larimar_editor.utils.sentences import sentences
 from larimar_editor.utils.text import prompt_and_target
 
@@ -132,9 +132,7 @@ def sampled_texts(
                 ids = decoder.generate(  # type: ignore[operator]
                     prompt,
                     attention_mask=torch.ones_like(prompt),
-                    do_sample=True,
-                    temperature=temperature,
-                    top_p=top_p,
+                    **nucleus(top_p, temperature),
                     max_new_tokens=max_new_tokens,
                     pad_token_id=tokenizer.eos_token_id,
                 )
@@ -159,11 +157,8 @@ def continued_facts(
     seed: int = 0,
 ) -> Iterator[dict]:
     """Facts with their ``continuation``: what the decoder, without a memory, says after prompt and answer."""
-    options = {"do_sample": True, "top_p": top_p, "top_k": 0, "pad_token_id": tokenizer.eos_token_id}
+    options = nucleus(top_p) | {"pad_token_id": tokenizer.eos_token_id}
     options |= {"max_new_tokens": tokens, "min_new_tokens": tokens}
-    if tokenizer.pad_token is None:
-        tokenizer = copy.copy(tokenizer)
-        tokenizer.pad_token = tokenizer.eos_token
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         left = iter(facts)

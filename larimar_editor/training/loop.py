@@ -136,6 +136,14 @@ def prepare(
             f"texts_per_step {optimisation.texts_per_step} is less than accumulation x processes, "
             f"{optimisation.accumulation} x {accelerator.num_processes}"
         )
+    texts, episode = optimisation.texts_per_step, settings.objective.episode_length
+    a_pass = texts // (optimisation.accumulation * accelerator.num_processes)
+    if a_pass < min(episode, texts):
+        raise ValueError(
+            f"texts_per_step {texts} over {optimisation.accumulation} passes of {accelerator.num_processes} "
+            f"processes leaves {a_pass} texts for an episode, which is of one pass of one process, and "
+            f"episode_length is {episode}. Take more texts_per_step, or fewer passes or processes"
+        )
     if accelerator.distributed_type == DistributedType.DEEPSPEED:
         _configure_deepspeed(accelerator, optimisation)
     larimar = start(settings, decoder.to(accelerator.device), tokenizer)
@@ -287,6 +295,11 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
         accelerator.load_state(str(newest))
         first = saves.step_of(newest)
     metrics = Metrics(run.out, first) if main else None
+    if first > optimisation.steps:
+        raise ValueError(
+            f"the run in {run.out} has gone {first} steps, further than steps: {optimisation.steps}; choose "
+            "another --out"
+        )
     last = optimisation.steps if until is None else min(until, optimisation.steps)
     bar = tqdm(total=last, initial=first, desc="training", unit="step", disable=not (progress and main))
     result: dict = {}

@@ -17,6 +17,7 @@ from larimar_editor.training.settings import Source
 
 # Facts made by rule do not run out; numbers below this are theirs to count with.
 ENDLESS = 1 << 40
+_SENTENCE = 100  # characters: what is longer stands before no prompt
 
 
 class Records(Protocol):
@@ -79,11 +80,10 @@ def open_sources(sources: Sequence[Source], seed: int) -> tuple[list[Records], l
         for source in sources
         if source.path != "relations"
     }
-    text = [line for file in files.values() for line in file.sample(20_000, seed)] or LineFile(
-        SENTENCES
-    ).sample(20_000, seed)
+    given = (line for file in files.values() for line in file.sample(20_000, seed))
+    text = [line for line in given if len(line) <= _SENTENCE] or LineFile(SENTENCES).sample(20_000, seed)
     facts = RephrasedFacts(read_relations(), Names(text=text), seed)
-    return [files.get(source.path, facts) for source in sources], [line for line in text if len(line) <= 100]
+    return [files.get(source.path, facts) for source in sources], text
 
 
 class Stream:

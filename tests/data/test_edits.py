@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from larimar_editor.checkpoints import shipped
-from larimar_editor.data.edits import load_edits
+from larimar_editor.data.edits import load_edits, with_old_answers
+from larimar_editor.evaluation.harness.single_edits import pairs_of
 from larimar_editor.pretrained.embedded import resolve
 
 ROOT = Path(__file__).parents[2]
@@ -93,3 +94,20 @@ def test_an_edit_without_a_target_is_left_out(tmp_path):
     (tmp_path / "zsre.json").write_text(json.dumps(zsre))
     assert [edit.case_id for edit in load_edits(tmp_path / "zsre.json")] == [0, 2]
     assert [edit.case_id for edit in load_edits(tmp_path / "zsre.json", limit=2)] == [0]
+
+
+def test_what_a_record_has_no_answer_to_is_not_asked(tmp_path):
+    """A space would be the right answer else."""
+    record = {"prompt": "The capital of Peru is", "target_new": "Rome"}
+    unanswered, answered = (
+        {"prompt": "Who?", "ground_truth": [[]]},
+        {"prompt": "Where?", "ground_truth": "Italy"},
+    )
+    portability = {"reasoning": [unanswered, answered]}
+    path = tmp_path / "edits.json"
+    path.write_text(json.dumps([record | {"portability": portability}]))
+    (edit,) = load_edits(path)
+    assert edit.portability_prompts == ("Where?",) and edit.portability_ground_truth == ("Italy",)
+    assert pairs_of(edit) == [("The capital of Peru is", "Rome"), ("Where?", "Italy")]
+    with pytest.raises(ValueError, match="no ground_truth"):
+        with_old_answers([edit])

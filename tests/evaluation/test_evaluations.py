@@ -32,7 +32,6 @@ from larimar_editor.evaluation.harness.evaluation import Figure
 from larimar_editor.evaluation.harness.lifetimes import Lifetime, texts_of
 from larimar_editor.evaluation.harness.records import Condition, LeftOut, read_records, run_conditions
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
-from larimar_editor.evaluation.harness.scores import score_pairs
 from larimar_editor.evaluation.harness.trials import Stage, Trial, records_of, stage_of
 from larimar_editor.evaluation.tables import NAMES, find, prompted, realworld
 from larimar_editor.evaluation.tables.counterfact import with_rephrasings
@@ -40,7 +39,6 @@ from larimar_editor.evaluation.tables.longcontext import (
     FACTS,
     read_facts,
     read_recursively,
-    scores_after_a_context,
 )
 from larimar_editor.evaluation.tables.rephrase import facts_in_wordings
 from larimar_editor.evaluation.tables.stream import Player, steps_of, written_after
@@ -494,21 +492,6 @@ def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_
         single = single_edit_conditions(context, edits[:1], lambda record: record["post"])
         (post,) = next(each for each in single if each.name == method).score(edits[:1])
         assert post["rewrite_acc"] == pytest.approx(alone[0]["scores"][0]["accuracy"])
-
-
-def test_a_context_that_is_shared_scores_as_if_it_were_not(tiny, tokenizer):
-    context = "Oslo is a city. Water is wet.\n"
-    pairs = [
-        (context + prompt, target)
-        for prompt, target in (("The capital is", "Oslo"), ("Water boils when it is", "very hot"))
-    ]
-    whole = score_pairs(
-        tokenizer, pairs, lambda ids, mask, counts: tiny.decoder(ids, attention_mask=mask).logits
-    )
-    for one, other in zip(scores_after_a_context(tiny.decoder, tokenizer, pairs), whole):
-        assert one.predicted == other.predicted and one.log_probability == pytest.approx(
-            other.log_probability, abs=1e-4
-        )
 
 
 def test_recursive_reads_find_the_fact_among_many_memories():

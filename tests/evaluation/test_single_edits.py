@@ -1,5 +1,7 @@
 """Scoring of single edits: each on its own, many in one pass, and nothing left behind."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from larimar_editor.data.edits import load_edits
 from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.evaluation.harness.scores import target_scores
 from larimar_editor.evaluation.harness.single_edits import answered_alone, score_single_edits
+from larimar_editor.evaluation.tables.counterfact import S_AND_M
 from larimar_editor.model.prompts import announced_prompts
 
 
@@ -74,3 +77,13 @@ def test_texts_of_cases_that_share_a_pass_are_those_of_each_alone(tiny):
     assert tiny.edited_state is state
     tiny.reset()
     assert expected[0] != answers(tiny, [edits[0].prompt], max_new_tokens=8)[0]  # the memory did speak
+
+
+def test_an_edit_without_an_old_answer_has_no_s_and_m(tiny):
+    edits = [replace(edit, ground_truth="") for edit in load_edits(limit=2)]
+    records = score_single_edits(tiny, [*edits, *load_edits(limit=2)], progress=False)
+    without, of_old = records[:2], records[2:]
+    assert "success" not in without[0]["rewrite"][0] and "success" in of_old[0]["rewrite"][0]
+    assert without[0]["rewrite"][0]["accuracy"] == of_old[0]["rewrite"][0]["accuracy"]
+    by_key = {column.key: column for column in S_AND_M}
+    assert by_key["edit_S"].of(without) is None and by_key["edit_S"].of(records).count == 2

@@ -32,6 +32,8 @@ from transformers import (
     SmolLM3ForCausalLM,
 )
 
+from larimar_editor.evaluation.harness.scores import score_pairs
+from larimar_editor.evaluation.tables.longcontext import scores_after_a_context
 from larimar_editor.model.closed_form import fit
 from larimar_editor.model.key_values import DecoderStates
 
@@ -102,6 +104,21 @@ def fitted(name, tokenizer):
 @torch.no_grad()
 def logits(model, tokenizer, texts, side="left", **kwargs):
     return model(**encode(tokenizer, texts, side), **kwargs).logits
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "mistral-window"])
+def test_a_context_that_is_shared_scores_as_if_it_were_not(name, tokenizer):
+    """Also where it is longer than the window of layers that slide."""
+    decoder = family(name, len(tokenizer))
+    context = "Oslo is a city. Water is wet. A clever fox found a green boat.\n"
+    pairs = [
+        (context + prompt, target)
+        for prompt, target in (("The capital is", "Oslo"), ("Water boils when it is", "very hot"))
+    ]
+    whole = score_pairs(tokenizer, pairs, lambda ids, mask, counts: decoder(ids, attention_mask=mask).logits)
+    for one, other in zip(scores_after_a_context(decoder, tokenizer, pairs), whole):
+        assert one.predicted == other.predicted
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

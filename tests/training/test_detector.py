@@ -135,6 +135,12 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
     assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
     with pytest.raises(ValueError, match="has gone 6 steps, further than 5: choose another --out"):
         train_stage(begun(name, 4), facts, replace(schedule, steps=5), tmp_path / "whole" / name)
+    with pytest.warns(UserWarning, match="is not trained on"):
+        train_stage(begun(name, 4), facts[:9], schedule, tmp_path / "whole" / name)
+    kept = detector_weights(tmp_path / "whole")
+    assert kept.keys() == one.keys() and all(kept[key].equal(one[key]) for key in one), (
+        "what was trained stays"
+    )
 
 
 @needs_gpu

@@ -45,7 +45,8 @@ def score_single_edits(
     Returns:
         one record per case: ``case_id``; ``rewrite`` and ``rephrase``, each a list (one entry per prompt) of
         ``in_scope``, ``accuracy``, ``success`` (P(target_new) > P(ground_truth)) and ``magnitude``
-        (P(target_new) - P(ground_truth)), with ``base_...`` for the model before the edit; ``locality``, a
+        (P(target_new) - P(ground_truth)), these two where the edit has an old answer, with ``base_...`` for
+        the model before the edit; ``locality``, a
         list of ``in_scope``, ``same`` (share of the answer's tokens for which the model says what it said
         before), ``accuracy`` (of the true answer's tokens), and ``success`` and ``magnitude`` the other way
         round: P(ground truth) against P(target_new); ``portability``, a list of ``in_scope``, ``accuracy``
@@ -145,7 +146,7 @@ def pairs_of(edit: Edit) -> list[tuple[str, str]]:
     asked = [
         (prompt, target)
         for prompt in (edit.prompt, *edit.rephrase_prompts)
-        for target in (edit.target_new, edit.ground_truth)
+        for target in filter(None, (edit.target_new, edit.ground_truth))
     ]
     locality = zip(edit.locality_prompts, edit.locality_ground_truth)
     asked += [(prompt, target) for prompt, truth in locality for target in (truth, edit.target_new)]
@@ -155,10 +156,9 @@ def pairs_of(edit: Edit) -> list[tuple[str, str]]:
 def _record(edit: Edit, edited, base) -> dict:
     asked = []
     for _ in range(1 + len(edit.rephrase_prompts)):
-        (new, in_scope), (old, _) = next(edited), next(edited)
-        asked.append(
-            {"in_scope": in_scope} | _against(new, old, "") | _against(next(base), next(base), "base_")
-        )
+        (new, in_scope), base_new = next(edited), next(base)
+        (old, _), base_old = (next(edited), next(base)) if edit.ground_truth else ((None, None), None)
+        asked.append({"in_scope": in_scope} | _against(new, old, "") | _against(base_new, base_old, "base_"))
     locality = []
     for _ in zip(edit.locality_prompts, edit.locality_ground_truth):
         (after, in_scope), (new, _), before, _ = next(edited), next(edited), next(base), next(base)
@@ -173,7 +173,9 @@ def _followed(edited: tuple[TargetScore, bool], before: TargetScore) -> dict:
     return {"in_scope": in_scope, "accuracy": after.accuracy, "base_accuracy": before.accuracy}
 
 
-def _against(new: TargetScore, old: TargetScore, prefix: str) -> dict:
+def _against(new: TargetScore, old: TargetScore | None, prefix: str) -> dict:
+    if old is None:
+        return {f"{prefix}accuracy": new.accuracy}
     return {
         f"{prefix}accuracy": new.accuracy,
         f"{prefix}success": float(new.log_probability > old.log_probability),

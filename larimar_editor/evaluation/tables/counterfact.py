@@ -48,7 +48,7 @@ def single_edit_condition(
 
 
 def _first(kind: str, key: str) -> Callable[[Mapping], float | None]:
-    return lambda record: record[kind][0][key] if record[kind] else None
+    return lambda record: record[kind][0].get(key) if record[kind] else None
 
 
 def _all(kind: str, key: str) -> Callable[[Mapping], float | None]:

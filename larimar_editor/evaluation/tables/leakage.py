@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 import torch
 
-from larimar_editor.data.edits import Edit
+from larimar_editor.data.edits import Edit, with_old_answers
 from larimar_editor.data.relations import with_openers
 from larimar_editor.evaluation.harness.answers import answers, recalled
 from larimar_editor.evaluation.harness.baselines import METHODS
@@ -21,10 +20,11 @@ from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.trials import Stage, Trial, request
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.state.edited import EditedState
+from larimar_editor.utils.sampling import nucleus
 
 WORDINGS, SAMPLES = 4, 5
 EMPTY = "unknown"
-SAMPLING: dict[str, Any] = {"do_sample": True, "top_p": 0.95, "temperature": 1.0}
+SAMPLING = nucleus(0.95)
 _STOP = "Larimar, single, stop"
 
 
@@ -34,7 +34,7 @@ def attacks(edit: Edit) -> list[str]:
 
 
 def _conditions(context: Context) -> list[Condition]:
-    edits = context.counterfact_edits
+    edits = with_old_answers(context.counterfact_edits)
     few = edits[: context.baseline_cases]
 
     nothing = lambda model, edit: model.edited_state.cleared()

@@ -125,7 +125,7 @@ def scores_after_a_context(decoder, tokenizer, pairs: Sequence[tuple[str, str]])
     alike = next(
         (place for place, tokens in enumerate(zip(*rows)) if len(set(tokens)) > 1 or place == alike), alike
     )
-    cache, scores = DynamicCache(config=decoder.config), []
+    cache, scores = DynamicCache(), []  # one that is made for sliding windows cannot be cut
     decoder(torch.tensor([rows[0][:alike]], device=decoder.device), past_key_values=cache, logits_to_keep=1)
     for row, count in zip(rows, counts):
         logits = decoder(torch.tensor([row[alike:]], device=decoder.device), past_key_values=cache).logits[0]

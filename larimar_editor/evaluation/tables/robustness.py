@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch.nn import functional as F
 
-from larimar_editor.data.edits import Edit
+from larimar_editor.data.edits import Edit, with_old_answers
 from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
@@ -26,7 +26,7 @@ CASES = 200
 
 
 def _conditions(context: Context) -> list[Condition]:
-    edits = context.counterfact_edits[:CASES]
+    edits = with_old_answers(context.counterfact_edits)[:CASES]
     return [
         Condition(
             f"sigma_W = {sigma}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,6 @@ def train_stage(
             the schedule goes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / WEIGHTS).unlink(missing_ok=True)  # of a shorter run, if this one goes further
     trained = {name: value for name, value in stage.network.named_parameters() if value.requires_grad}
     optimiser = torch.optim.AdamW(trained.values(), lr=schedule.learning_rate, weight_decay=0.01)
     averages = {f"average.{name}": value.detach().clone() for name, value in trained.items()}
@@ -97,6 +97,14 @@ def train_stage(
             f"the run in {folder} has gone {first} steps, further than {schedule.steps}: choose another --out"
         )
     last = min(until or schedule.steps, schedule.steps)
+    if first >= last and (folder / WEIGHTS).exists():
+        warnings.warn(
+            f"the run in {folder} has its {first} steps, and is not trained on: with other facts or settings "
+            "choose another --out, or more --steps",
+            stacklevel=2,
+        )
+        return
+    (folder / WEIGHTS).unlink(missing_ok=True)  # of a shorter run
     stage.network.train()
     began = time.time()
     with fused_lora(stage.network), (folder / "metrics.jsonl").open("a", encoding="utf-8") as log:
