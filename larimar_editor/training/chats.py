@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 from transformers import PreTrainedTokenizerBase
 
@@ -40,19 +41,32 @@ def answered(
     tokenizer: PreTrainedTokenizerBase, turns: Sequence[dict[str, str]], answer: str
 ) -> tuple[list[int], int] | None:
     """Tokens of a chat with its answer and what ends the assistant's turn, and how many come before the
-    answer; None where the template takes no such turns, or writes the answer in another place.
+    answer; None where the template takes no such turns, or writes the answer in another place. A system text
+    is left out where the template refuses one, as Gemma 2's does.
     """
     if not getattr(tokenizer, "chat_template", None):
         return None
     said = answer.strip()
-    try:
-        asked = str(tokenizer.apply_chat_template(list(turns), tokenize=False, add_generation_prompt=True))
-        whole = [*turns, {"role": "assistant", "content": said}]
-        text = str(tokenizer.apply_chat_template(whole, tokenize=False))
-    except Exception:  # a template is a program of its own, and may raise anything
+    plain = [turn for turn in turns if turn["role"] != "system"]
+    rendered = _rendered(tokenizer, turns, said) or _rendered(tokenizer, plain, said)
+    if rendered is None:
         return None
+    asked, text = rendered
     if not text.startswith(asked + said):
         return None
     ids = lambda part: tokenizer(part, add_special_tokens=False).input_ids
     before = ids(asked)
     return before + ids(said) + ids(text[len(asked + said) :].rstrip()), len(before)
+
+
+def _rendered(
+    tokenizer: PreTrainedTokenizerBase, turns: Sequence[dict[str, str]], said: str
+) -> tuple[str, str] | None:
+    """The chat up to the answer, and with it; None where the template takes no such turns."""
+    whole = [*turns, {"role": "assistant", "content": said}]
+    # Qwen 3's template thinks else; others do not look at it.
+    text = partial(tokenizer.apply_chat_template, tokenize=False, enable_thinking=False)
+    try:
+        return str(text(list(turns), add_generation_prompt=True)), str(text(whole))
+    except Exception:  # a template is a program of its own, and may raise anything
+        return None

@@ -25,6 +25,7 @@ from larimar_editor.model.encoders import DecoderStateEncoder, TransformerEncode
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.loading import load_decoder
 from larimar_editor.training import probe, saves
+from larimar_editor.training.chats import answered
 from larimar_editor.training.episodes import kl_strength
 from larimar_editor.training.latents import Latents
 from larimar_editor.training.objective import LarimarObjective
@@ -149,6 +150,11 @@ def prepare(
     larimar = start(settings, decoder.to(accelerator.device), tokenizer)
     records, text = open_sources(settings.sources, settings.seed)
     stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
+    if settings.rows.chat_share and answered(tokenizer, [{"role": "user", "content": "Who?"}], "Ada") is None:
+        raise ValueError(
+            "rows: chat_share wants chats, and the tokenizer has no chat template, or none in which an answer "
+            "stands behind its question: set it to 0"
+        )
     layout, most = larimar.latent_encoder.layout, larimar.config.answer_tokens
     needed = layout.needed if layout and most else lambda tokens: larimar.config.memory_slots
     maker = RowMaker(tokenizer, settings.rows, text, needed, most if layout else 0)

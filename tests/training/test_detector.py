@@ -138,9 +138,8 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
     with pytest.warns(UserWarning, match="is not trained on"):
         train_stage(begun(name, 4), facts[:9], schedule, tmp_path / "whole" / name)
     kept = detector_weights(tmp_path / "whole")
-    assert kept.keys() == one.keys() and all(kept[key].equal(one[key]) for key in one), (
-        "what was trained stays"
-    )
+    assert kept.keys() == one.keys()
+    assert all(kept[key].equal(one[key]) for key in one), "what was trained stays"
 
 
 @needs_gpu

@@ -1,5 +1,6 @@
 """Training on whole answers: of any length, with what comes after them, and in chats."""
 
+import copy
 import json
 import random
 from dataclasses import replace
@@ -28,6 +29,30 @@ FACT = {
 }
 SHORT = FACT | {"prompt": "Ada plays the", "target_new": "cello", "rephrase_prompt": ["Ada's instrument is"]}
 PLAIN = RowSettings(cut_share=0, other_share=0, preamble_share=0, stop_weight=1.0)
+
+
+QWEN = (
+    "{% for turn in messages %}<|im_start|>{{ turn.role }}\n"
+    "{% if turn.role == 'assistant' and loop.last %}<think>\n\n</think>\n\n{% endif %}"
+    "{{ turn.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
+)
+WITHOUT_SYSTEM = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    "{% for turn in messages %}[{{ turn.role }}] {{ turn.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant] {% endif %}"
+)
+
+
+@pytest.mark.parametrize("template", [QWEN, WITHOUT_SYSTEM])
+def test_templates_that_think_or_take_no_system_text_have_chats_too(tokenizer, template):
+    other = copy.deepcopy(tokenizer)
+    other.chat_template = template
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who wrote it?"}]
+    tokens, asked = answered(other, turns, "Ada")
+    assert "Who wrote it?" in other.decode(tokens[:asked])
+    assert other.decode(tokens[asked:]).removesuffix("<|im_end|>") == "Ada"
 
 
 def test_answers_are_of_all_lengths_and_none_that_ships_is_empty():
