@@ -152,8 +152,8 @@ def prepare(
     stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
     if settings.rows.chat_share and answered(tokenizer, [{"role": "user", "content": "Who?"}], "Ada") is None:
         raise ValueError(
-            "rows: chat_share wants chats, and the tokenizer has no chat template, or none in which an answer "
-            "stands behind its question: set it to 0"
+            "rows: chat_share wants chats, and the tokenizer has no chat template, or none in which an "
+            "answer stands behind its question: set it to 0"
         )
     layout, most = larimar.latent_encoder.layout, larimar.config.answer_tokens
     needed = layout.needed if layout and most else lambda tokens: larimar.config.memory_slots
