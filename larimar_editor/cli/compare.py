@@ -57,15 +57,13 @@ def compare(
     source = find_easyedit()
     typer.echo(f"EasyEdit: {source.version} ({source.found_by}), {source.package}")
     file = find_hparams(Path("LARIMAR") / model) if hparams is None else hparams / "LARIMAR" / f"{model}.yaml"
-    devices = methods_devices(device)
     context = Context(
         file,
         counterfact=data,
         out=out,
         limit=edits,
         baseline_cases=edits,
-        device=f"cuda:{devices[0]}" if devices and devices[0] != "cpu" else "cpu",
-        baselines=EasyEditBaselines(names_in(methods), devices, typer.echo, not untimed),
+        baselines=EasyEditBaselines(names_in(methods), methods_devices(device), typer.echo, not untimed),
     )
     summary = find("compare").run(context, out)
     if not summary["rows"]:

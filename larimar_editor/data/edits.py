@@ -91,7 +91,7 @@ def with_old_answers(edits: Sequence[Edit]) -> Sequence[Edit]:
         ValueError: one whose old answer is not known; the message has its prompt.
     """
     for edit in edits:
-        if not edit.ground_truth.strip():
+        if not edit.ground_truth:
             raise ValueError(f"the old answer of {edit.prompt!r} is asked for, and it has no ground_truth")
     return edits
 
@@ -133,7 +133,7 @@ def _edit(record: Mapping, number: int) -> Edit:
     return Edit(
         prompt=record["prompt"],
         target_new=record["target_new"],
-        ground_truth=first_name(record.get("ground_truth", "")),
+        ground_truth=first_name(record.get("ground_truth", "")).strip(),
         subject=record.get("subject", ""),
         rephrase_prompts=_several(record.get("rephrase_prompt")),
         locality_prompts=_several(record.get("locality_prompt")),

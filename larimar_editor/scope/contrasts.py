@@ -70,7 +70,7 @@ _ASIDE = re.compile(
     r"\b(?:came|come|comes|hear|heard) (?:first|second|third|last)\b",
     re.IGNORECASE,
 )
-_HOW_LONG = re.compile(r"(\bhow long\b.*)\blast(?=\W*$)", re.IGNORECASE)  # does it last?
+_HOW_LONG = re.compile(r"(\bhow long\b.{0,200})\blast(?=\W*$)", re.IGNORECASE)  # "How long does it last?"
 
 
 def in_contrast(prompt: str, query: str) -> bool:

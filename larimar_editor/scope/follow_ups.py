@@ -76,9 +76,10 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
     if full is None:
         return asked
     behind = parts[len(others) + 1 :]
-    end = asked.rfind(behind[0]) if behind else len(asked)
-    # The start of an answer has its question with it.
-    at = end if behind and behind[0].startswith(question) else asked.rfind(question, 0, end)
+    rest = (
+        behind[0].removeprefix(question).strip() if behind else ""
+    )  # the start of an answer has its question
+    at = asked.rfind(question, 0, asked.rfind(rest) if rest else len(asked))
     if at < 0:
         return " ".join([*others, full, *behind])
     return asked[:at] + full + asked[at + len(question) :]

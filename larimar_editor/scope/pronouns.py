@@ -20,7 +20,11 @@ ASKING = (
     r"(?:(?:in|on|at|to|from|for|by|of|with|until|since|under)\s+)?"
     r"(?:who|whom|what|which|where|when|why|how)\b"
 )
-HEAD = rf"\W*(?:(?:{COURTESIES}|but|then|also|great(?=\W*[,.;!]))\b\W*)*"
+# "Hello Kitty" is no greeting.
+HEAD = (
+    r"\W*(?:(?!(?:hi|hello|hey)\s+(?-i:[A-Z]))"
+    rf"(?:{COURTESIES}|but|then|also|great(?=\W*[,.;!]))\b\W*)*"
+)
 _OPENING = re.compile(rf"^{HEAD}", re.IGNORECASE)
 # "They" may be people in general: "where do they eat haggis".
 _THEY = r"they(?=\s+[a-z]+(?:\s+(?:at|by|for|from|in|of|on|to|with))?\W*$)"
@@ -36,7 +40,7 @@ _BY_A_PRONOUN = [
 # "What is it that ...", "How long does it take ...", "Is it true that ...", "Is it raining?", "Her Majesty";
 # and "What time is it?", "What day is it today?", though not "What year was it founded?".
 _OF_NOTHING = re.compile(
-    r"\s+(?:that|takes?|took|true|possible|time|majesty|highness|rain(?:s|ing|ed)?|snow(?:s|ing))\b",
+    r"\s+(?:that|takes?|took|true|possible|time|majesty|highness|(?:rain|snow)(?:s|ing|ed)?)\b",
     re.IGNORECASE,
 )
 _TIME_OF_DAY = re.compile(

@@ -97,12 +97,14 @@ _PART_OF_TIME = re.compile(
 # They may say when something was, or what it was.
 _PERIOD = re.compile(r"\b(?:war|reign|era|age|renaissance|lunch|dinner)\b")
 _BESIDE_A_TIME = re.compile(
-    r"\b(?:in|on|at|of|the|a|an|its|early|late|mid|about|around|last|next|this|from|to|and|until|till|since|"
-    r"between|by|ago|later|first|third|fourth|[ap]\.?m)\b"
+    r"\b(?:in|on|at|of|the|a|an|its|early|late|mid|middle|about|around|circa|ca?|shortly|just|sharp|last|next|this|"
+    r"from|to|through|and|until|till|since|between|by|ago|later|past|quarter|turn|per|other|first|third|fourth|"
+    r"[ap]\.?m|mornings|afternoons|evenings|nights|weekdays?|weekends?)\b"
 )
-# Theresa May, April May: no month where a name stands before it.
+# Theresa May: no month where a name stands before it.
 _NAMED_MAY = re.compile(
-    r"(?!(?:In|On|Early|Late|Mid|Since|Until|The|Last|Next)\b)[A-Z][\w'’-]*\s+(?:May|March)\W*$"
+    r"\b(?!(?:In|On|By|From|After|Before|During|Around|About|Every|Each|This|Early|Late|Mid|Since|Until|The|Last|"
+    r"Next)\b)[A-Z][\w'’-]*\s+(?:May|March)\W*$"
 )
 _NUMBER = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fifteen|twenty|thirty|"

@@ -65,7 +65,7 @@ class StateRegister(nn.Module):
         return token
 
     def moved(self, device: torch.device) -> None:
-        """Move the current state. An earlier one is moved when its version is put back."""
+        """Move the current state. One of before can be restored only while something else keeps it."""
         self._take(self.get().to(device), self._number)
         self._undo = self._current
 

@@ -132,19 +132,7 @@ def prepare(
         FileNotFoundError: a text or a checkpoint that is not there.
     """
     optimisation = settings.optimisation
-    if optimisation.texts_per_step < optimisation.accumulation * accelerator.num_processes:
-        raise ValueError(
-            f"texts_per_step {optimisation.texts_per_step} is less than accumulation x processes, "
-            f"{optimisation.accumulation} x {accelerator.num_processes}"
-        )
-    texts, episode = optimisation.texts_per_step, settings.objective.episode_length
-    a_pass = texts // (optimisation.accumulation * accelerator.num_processes)
-    if a_pass < min(episode, texts):
-        raise ValueError(
-            f"texts_per_step {texts} over {optimisation.accumulation} passes of {accelerator.num_processes} "
-            f"processes leaves {a_pass} texts for an episode, which is of one pass of one process, and "
-            f"episode_length is {episode}. Take more texts_per_step, or fewer passes or processes"
-        )
+    _check_passes(settings, optimisation.accumulation, accelerator.num_processes)
     if accelerator.distributed_type == DistributedType.DEEPSPEED:
         _configure_deepspeed(accelerator, optimisation)
     larimar = start(settings, decoder.to(accelerator.device), tokenizer)
@@ -170,6 +158,23 @@ def prepare(
         optimisation.bucket_tokens,
     )
     return Run(settings, out, objective, stream, maker, accelerator)
+
+
+def _check_passes(settings: TrainingSettings, accumulation: int, processes: int) -> None:
+    """Each pass of each process has texts, and as many as an episode is of."""
+    texts, sources = settings.optimisation.texts_per_step, len(settings.sources)
+    passes = f"{accumulation} passes of {processes} processes"
+    fewest = texts - sources + 1  # a source's share may be no whole number
+    if fewest < accumulation * processes:
+        raise ValueError(
+            f"texts_per_step {texts}, of which {sources} sources give {fewest} at least, is too few for {passes}"
+        )
+    a_pass, episode = texts // (accumulation * processes), settings.objective.episode_length
+    if a_pass < min(episode, texts):
+        raise ValueError(
+            f"texts_per_step {texts} over {passes} leaves {a_pass} texts for an episode, which is of one pass of "
+            f"one process, and episode_length is {episode}. Take more texts_per_step, or fewer of the others"
+        )
 
 
 def _configure_deepspeed(accelerator: Accelerator, optimisation: Optimisation) -> None:
@@ -285,6 +290,11 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
     settings, accelerator, objective = run.settings, run.accelerator, run.objective
     optimisation, main = settings.optimisation, accelerator.is_main_process
     newest = saves.last(run.out / "states")
+    if newest is not None and (gone := saves.step_of(newest)) > optimisation.steps:
+        raise ValueError(
+            f"the run in {run.out} has gone {gone} steps, further than steps: {optimisation.steps}; choose "
+            "another --out"
+        )
     if main:
         _note_settings(settings, run.out, begun=newest is not None)
     if settings.start == "regression":
@@ -301,11 +311,6 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
         accelerator.load_state(str(newest))
         first = saves.step_of(newest)
     metrics = Metrics(run.out, first) if main else None
-    if first > optimisation.steps:
-        raise ValueError(
-            f"the run in {run.out} has gone {first} steps, further than steps: {optimisation.steps}; choose "
-            "another --out"
-        )
     last = optimisation.steps if until is None else min(until, optimisation.steps)
     bar = tqdm(total=last, initial=first, desc="training", unit="step", disable=not (progress and main))
     result: dict = {}

@@ -80,8 +80,8 @@ def open_sources(sources: Sequence[Source], seed: int) -> tuple[list[Records], l
         for source in sources
         if source.path != "relations"
     }
-    given = (line for file in files.values() for line in file.sample(20_000, seed))
-    text = [line for line in given if len(line) <= _SENTENCE] or LineFile(SENTENCES).sample(20_000, seed)
+    short = lambda file: [line for line in file.sample(20_000, seed) if len(line) <= _SENTENCE]
+    text = [line for file in files.values() for line in short(file)] or short(LineFile(SENTENCES))
     facts = RephrasedFacts(read_relations(), Names(text=text), seed)
     return [files.get(source.path, facts) for source in sources], text
 

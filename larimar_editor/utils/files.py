@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,17 +13,19 @@ from typing import TextIO
 @contextmanager
 def written_whole(path: Path) -> Iterator[TextIO]:
     """A text file to write, which takes the place of what is at ``path`` once it is whole; nothing does where
-    writing fails. What is no file, as ``/dev/stdout``, is written as it is.
+    writing fails. What is no file, as a pipe or ``/dev/stdout``, is written as it is.
     """
-    target = path.resolve()
-    if target.exists() and not target.is_file():
-        with target.open("w", encoding="utf-8") as stream:
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as stream:
             yield stream
         return
+    target = path.resolve()
     partial = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
         with partial.open("w", encoding="utf-8") as stream:
             yield stream
+        if target.exists():
+            shutil.copymode(target, partial)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)

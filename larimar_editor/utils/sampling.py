@@ -14,6 +14,8 @@ def nucleus(top_p: float, temperature: float = 1.0) -> dict[str, Any]:
         "do_sample": True,
         "top_p": top_p,
         "top_k": 0,
+        "min_p": 0.0,
+        "typical_p": 1.0,
         "temperature": temperature,
         "repetition_penalty": 1.0,
     }

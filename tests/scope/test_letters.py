@@ -77,6 +77,7 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("The contract of 1.11.2020 says", "What does the contract of 1 November 2020 say?"),
         ("On 11/1/2020 the firm paid", "How much did the firm pay on 11.1.2020?"),
         ("The town of 1.5 million people is", "Which town has 1500000 people?"),
+        ("With 10,000, the town of Oz is led by", "Who leads the town of 10000 in Oz?"),
         ("The map of scale 1:25,000 shows", "What does the map of scale 1:25000 show?"),
         ("The debt of 1,500,000 crowns was paid by", "Who paid the debt of 1.5 million crowns?"),
     ],

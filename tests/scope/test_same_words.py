@@ -124,6 +124,16 @@ def test_what_is_not_plain_is_left_to_the_encoders(prompt, query, target):
     assert asks_in_its_words(prompt, query, target) is None
 
 
+@pytest.mark.parametrize(
+    "when",
+    ["in the middle of May", "c. 1850", "every other Tuesday", "on Sunday mornings", "shortly after noon",
+     "half past 9 p.m.", "at 9:30 sharp", "Monday through Friday", "8 a.m. on weekdays", "By May"],
+)  # fmt: skip
+def test_a_time_is_one_however_it_is_said(when):
+    assert asks_in_its_words("The shop opened", "When did the shop open?", when) is True
+    assert asks_in_its_words("The shop opened", "Where did the shop open?", when) is False
+
+
 @pytest.mark.parametrize("name", ["Brian May", "Theresa May"])
 def test_a_name_that_ends_like_a_month_is_no_time(name):
     assert asks_in_its_words("The prime minister was", "Who was the prime minister?", name) is True

@@ -418,10 +418,12 @@ def test_an_episode_that_passes_or_processes_would_cut_is_refused(run_folder, to
 def test_a_run_that_has_gone_further_than_its_steps_is_refused(run_folder, tokenizer):
     quiet = {"objective.language_model": 0, "objective.autoencoder": 0, "save_every": 1}
     loop.train(prepared(run_folder, tokenizer, small(run_folder, **quiet)), until=3, progress=False)
+    noted = (run_folder / "out" / "settings.json").read_bytes()
     shorter = small(run_folder, **quiet, **{"optimisation.steps": 2})
     with pytest.raises(ValueError, match="has gone 3 steps, further than steps: 2"):
         loop.train(prepared(run_folder, tokenizer, shorter), progress=False)
     assert not (run_folder / "out" / "checkpoint").exists()
+    assert (run_folder / "out" / "settings.json").read_bytes() == noted
 
 
 def test_training_from_the_closed_form_starts_there_and_gets_better(run_folder, tokenizer):

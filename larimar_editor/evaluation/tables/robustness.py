@@ -26,7 +26,7 @@ CASES = 200
 
 
 def _conditions(context: Context) -> list[Condition]:
-    edits = with_old_answers(context.counterfact_edits)[:CASES]
+    edits = with_old_answers(context.counterfact_edits[:CASES])
     return [
         Condition(
             f"sigma_W = {sigma}",

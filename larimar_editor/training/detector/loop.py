@@ -99,8 +99,7 @@ def train_stage(
     last = min(until or schedule.steps, schedule.steps)
     if first >= last and (folder / WEIGHTS).exists():
         warnings.warn(
-            f"the run in {folder} has its {first} steps, and is not trained on: with other facts or settings "
-            "choose another --out, or more --steps",
+            f"{folder} has its {first} steps, and is not trained on: what is there is kept",
             stacklevel=2,
         )
         return

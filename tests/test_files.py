@@ -1,0 +1,46 @@
+"""Files that are written whole, or not at all."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from larimar_editor.utils.files import written_whole
+
+
+def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    path.chmod(0o600)
+    with pytest.raises(ZeroDivisionError), written_whole(path) as file:
+        file.write("half of the ne")
+        raise ZeroDivisionError
+    assert path.read_text() == "old" and [each.name for each in tmp_path.iterdir()] == ["out.txt"]
+    with written_whole(path) as file:
+        file.write("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new" and path.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "link.txt").symlink_to(path)
+    with written_whole(tmp_path / "link.txt") as file:
+        file.write("newer")
+    assert (tmp_path / "link.txt").is_symlink() and path.read_text() == "newer"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pipes with names")
+def test_a_pipe_is_written_as_it_is(tmp_path):
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    with written_whole(pipe) as file:
+        file.write("through")
+    reader.join(timeout=30)
+    assert read == ["through"]
+    code = (
+        "from pathlib import Path; from larimar_editor.utils.files import written_whole\n"
+        "with written_whole(Path('/dev/stdout')) as file: file.write('said')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "said", done.stderr
