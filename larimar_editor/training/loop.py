@@ -167,13 +167,15 @@ def _check_passes(settings: TrainingSettings, accumulation: int, processes: int)
     fewest = texts - sources + 1  # a source's share may be no whole number
     if fewest < accumulation * processes:
         raise ValueError(
-            f"texts_per_step {texts}, of which {sources} sources give {fewest} at least, is too few for {passes}"
+            f"texts_per_step {texts}, of which {sources} sources give {fewest} at least, is too few for "
+            f"{passes}"
         )
     a_pass, episode = texts // (accumulation * processes), settings.objective.episode_length
     if a_pass < min(episode, texts):
         raise ValueError(
-            f"texts_per_step {texts} over {passes} leaves {a_pass} texts for an episode, which is of one pass of "
-            f"one process, and episode_length is {episode}. Take more texts_per_step, or fewer of the others"
+            f"texts_per_step {texts} over {passes} leaves {a_pass} texts for an episode, which is of one "
+            f"pass of one process, and episode_length is {episode}: take more texts_per_step, or fewer of "
+            "the others"
         )
 
 
