@@ -144,8 +144,8 @@ def test_weights_are_saved_as_they_are_and_whole_or_not_at_all(tiny, tmp_path, m
     assert loaded.projection.basis.dtype == torch.float32
     tiny.save_pretrained(tmp_path / "half", dtype=torch.float16)
     assert (tmp_path / "half" / "model.safetensors").stat().st_size < 0.6 * len(first)
-    with pytest.raises(TypeError, match="max_shard_size"):
-        tiny.save_pretrained(tmp_path / "made", max_shard_size="1GB")
+    with pytest.raises(TypeError, match="variant"):
+        tiny.save_pretrained(tmp_path / "made", variant="fp16")
     tiny.projection.basis.data += 1
 
     def full(*args, **kwargs):

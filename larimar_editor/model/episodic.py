@@ -247,7 +247,8 @@ class EpisodicMemory:
             candidates, least, sure = config.scope_candidates, config.scope_least_cosine, config.scope_sure
             second = SecondStage.of(detector, written, candidates, least, sure)
             threshold = config.threshold(second is not None)
-            decision = _to_the_letter(decide(detector, prompts, lookup, threshold, second), prompts, store)
+            decision = decide(detector, prompts, lookup, threshold, second)
+            decision = _to_the_letter(decision, prompts, store, threshold)
             if not config.chained_reads or bool(decision.in_scope.all()):
                 return decision
             among = lambda parts: decide_among(detector, parts, lookup, threshold, second)
@@ -525,14 +526,16 @@ class EpisodicMemory:
         return self.prior
 
 
-def _to_the_letter(decision: ScopeDecision, prompts: Sequence[str], store: FactStore) -> ScopeDecision:
-    """The decision, where a prompt that was written as a whole is its own fact's, whatever is said of its
-    sentences.
+def _to_the_letter(
+    decision: ScopeDecision, prompts: Sequence[str], store: FactStore, threshold: float
+) -> ScopeDecision:
+    """The decision, where a prompt that was written as a whole is its own fact's, with a score of 1, whatever
+    is said of its sentences.
     """
     decided = zip(prompts, decision.nearest.tolist(), decision.in_scope.tolist(), strict=True)
     for place, (prompt, nearest, in_scope) in enumerate(decided):
         row = store.row(prompt) if prompt.strip() else None
         if row is not None and not (row == nearest and in_scope):
-            decision.nearest[place], decision.in_scope[place] = row, True
             decision.score[place] = decision.score[place].clamp(min=1.0)
+            decision.nearest[place], decision.in_scope[place] = row, decision.score[place] >= threshold
     return decision

@@ -334,7 +334,7 @@ def test_a_code_reads_alike_however_its_letters_and_its_number_are_joined(extern
         "We moved here in spring. It rained. It was cold. Nobody came. In the box by the door there is the",
     ],
 )
-@pytest.mark.parametrize("threshold", [0.7, 1.01])
+@pytest.mark.parametrize("threshold", [0.7, 1.0])
 def test_a_written_prompt_is_its_own_facts_to_the_letter_alone_and_among_others(tiny, prompt, threshold):
     tiny.config.scope_threshold = threshold
     tiny.write([{"prompt": prompt, "target_new": "Oslo"}])
