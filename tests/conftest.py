@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -79,6 +80,15 @@ def make_tiny(tokenizer, **settings) -> LarimarForCausalLM:
         sentence_encoder=sentence_encoder(),
         **({"memory_rows": 8, "scope_threshold": 0.7, "copying": 0.0} | settings),
     )
+
+
+def save_with_decoder(model, decoder: Path, checkpoint: Path, **options) -> Path:
+    """Decoder and tokenizer in one folder, and in another a checkpoint that names it; the latter."""
+    model.decoder.save_pretrained(decoder)
+    model.tokenizer.save_pretrained(decoder)
+    model.config.base_model_name_or_path = str(decoder)
+    model.save_pretrained(checkpoint, **options)
+    return checkpoint
 
 
 @cache

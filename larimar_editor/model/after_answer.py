@@ -83,9 +83,8 @@ class AnswersSaid(Columns[_Answer]):
         never = before + ids.shape[1]
         first = [never if over is None else over[0] for over in self._over]
         self.some_are_over = min(first, default=never) < never
-        return (
-            torch.arange(before, never, device=ids.device) >= torch.tensor(first, device=ids.device)[:, None]
-        )
+        begins = torch.tensor(first, device=ids.device)
+        return torch.arange(before, never, device=ids.device) >= begins[:, None]
 
     def ended(self, logits: Tensor, over: Tensor) -> Tensor:
         """Logits ``(B, T, vocabulary)`` of which the end's is the highest by far in the columns ``over``

@@ -141,8 +141,7 @@ class DecoderStateEncoder:
                 if result is None:
                     result = latents.new_zeros(len(texts), width)
                 result[torch.tensor(places), : latents.shape[1]] = latents
-            if result is None:
-                raise ValueError("there is no text to encode")
+            assert result is not None, "there is a text, as there is a count"
             return result
 
     def own_weights(self) -> dict[str, Tensor]:

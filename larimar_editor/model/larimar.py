@@ -477,9 +477,10 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             cache.prefix = None
         over = None if said is None else said.grow(batch.given)
         let_go = over if said is not None and said.some_are_over and not ends else None
+        if not batch.are_ids or cache.prefix is None:
+            cache.copying = None
         # Before anything waits in the device's queue.
-        copies = batch.are_ids and cache.prefix is not None
-        goes_on = cache.copying.grow(batch.given) if cache.copying is not None and copies else []
+        goes_on = [] if cache.copying is None else cache.copying.grow(batch.given)
         behind = cache.length - cache.base_length
         own_mask = None if cache.prefix is None else batch.attention_mask
         mask = cache.grow(new, own_mask, batch.given.shape[0])
@@ -496,8 +497,6 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             replace(batch, attention_mask=mask).of_rows(rows), cache.prefix, kwargs
         )
         logits: Tensor = memory.logits  # type: ignore[assignment]
-        if not batch.are_ids:
-            cache.copying = None
         if goes_on:
             keeps = kwargs.get("logits_to_keep", 0)
             kept = _kept(torch.arange(new)[None], keeps if isinstance(keeps, int) else keeps.cpu())[0]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from larimar_editor.scope.pronouns import is_about_a_pronoun, is_without_names
 from larimar_editor.scope.small_words import COURTESIES
-from larimar_editor.utils.sentences import MARKS, is_question, sentences
+from larimar_editor.utils.sentences import MARKS, is_question, last_question, sentences
 
 NOBODY = (
     50.0  # odds against a question that only a pronoun says the subject of, where nothing says what it means
@@ -22,8 +22,9 @@ SAID = 20.0  # odds against a sentence that is said, and not asked, before the l
 BEFORE = 2  # sentences that a last one which names nothing is read with
 FEW = 3  # sentences that may stand before the last for nothing; each further one counts against it
 _FIRST = re.compile(r"\W*(?!I\b)([^\W_])")  # letter or digit of a word
+_COURTEOUS = rf"\W*(?:(?:{COURTESIES})\W+)*"
 _REQUEST = re.compile(
-    rf"\W*(?:(?:{COURTESIES})\W+)*(?:"
+    rf"{_COURTEOUS}(?:"
     r"who|whom|whose|what|which|when|where|why|how|in (?:what|which)|"
     r"is|are|was|were|do|does|did|can|could|would|will|may|might|"
     r"tell|name|give|say|state|list|find|remind|complete|finish|continue|fill|guess|identify|describe|"
@@ -32,7 +33,7 @@ _REQUEST = re.compile(
     re.IGNORECASE,
 )
 _OWN = re.compile(  # a request where no question follows: "I need the wifi password."
-    rf"\W*(?:(?:{COURTESIES})\W+)*(?:"
+    rf"{_COURTEOUS}(?:"
     r"i(?:['’]d| would| want| need| wonder| forgot| forget|['’]m| am| have| was)|we (?:want|need|would)"
     r")\b",
     re.IGNORECASE,
@@ -45,7 +46,7 @@ def asked_by(prompt: str) -> str:
     behind a question is none: "What is the capital of Peru? Answer in English."
     """
     parts = sentences(prompt)
-    asked_at = _last_question(parts)
+    asked_at = last_question(parts)
     while 0 <= asked_at < len(parts) - 1 and _is_said(parts[-1]):
         parts.pop()
     return with_context(parts) or parts[-1]
@@ -68,7 +69,7 @@ def odds_against(parts: Sequence[str]) -> list[float]:
         before = [part for part in parts[:last] if not parts[last].startswith(part)]
         if is_without_names(before):
             return [math.log(NOBODY if is_about_a_pronoun(part) else SAID) for part in parts]
-    asked_at = _last_question(parts)
+    asked_at = last_question(parts)
     return [
         0.0
         if _is_asked(sentence) or (_OWN.match(sentence) and place > asked_at)
@@ -84,11 +85,6 @@ def asks(sentence: str) -> bool:
 
 def _is_asked(sentence: str) -> bool:
     return is_question(sentence) or _REQUEST.match(sentence) is not None
-
-
-def _last_question(parts: Sequence[str]) -> int:
-    """Its place; -1 where there is none."""
-    return max((place for place, part in enumerate(parts) if is_question(part)), default=-1)
 
 
 def _is_said(sentence: str) -> bool:

@@ -76,9 +76,8 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
     if full is None:
         return asked
     behind = parts[len(others) + 1 :]
-    rest = (
-        behind[0].removeprefix(question).strip() if behind else ""
-    )  # the start of an answer has its question
+    # The start of an answer has its question with it.
+    rest = behind[0].removeprefix(question).strip() if behind else ""
     at = asked.rfind(question, 0, asked.rfind(rest) if rest else len(asked))
     if at < 0:
         return " ".join([*others, full, *behind])

@@ -100,7 +100,7 @@ def _other_numbers(prompt: str, query: str) -> bool:
         prompt, query = (_HALF_DAY.sub(_of_the_day, text) for text in (prompt, query))
     ours, theirs = _readings(prompt), _readings(query)
     if bool(_DATE.search(prompt)) != bool(_DATE.search(query)):  # "1.11.2020" and "1 November 2020"
-        ours, theirs = ours | {_DATE.sub(_apart, prompt)}, theirs | {_DATE.sub(_apart, query)}
+        ours, theirs = ours | {_with_dates(prompt, " ")}, theirs | {_with_dates(query, " ")}
     return all(_differ(*pair) for pair in itertools.product(ours, theirs))
 
 
@@ -115,7 +115,7 @@ def _readings(text: str) -> set[str]:
             _JOINT.sub(".", each),  # "9:05" and "9.05", "2-1" and "2:1"
             _JOINED.sub(_as_code, each),  # "555-1234" and "5551234"
             _SCALED.sub(_written_out, each),  # "1.5 million" and "1500000"
-            _DATE.sub(lambda date: re.sub(r"\D", ".", date[0]), each),  # "11/1/2020" and "11.1.2020"
+            _with_dates(each, "."),  # "11/1/2020" and "11.1.2020"
         )
     }
 
@@ -126,8 +126,9 @@ def _written_out(found: re.Match) -> str:
     return whole + part.ljust(zeros, "0") if len(part) <= zeros else found[0]
 
 
-def _apart(date: re.Match) -> str:
-    return re.sub(r"\D", " ", date[0])
+def _with_dates(text: str, joint: str) -> str:
+    """The text with this between the numbers of its dates."""
+    return _DATE.sub(lambda date: re.sub(r"\D", joint, date[0]), text)
 
 
 def _as_code(found: re.Match) -> str:

@@ -20,7 +20,7 @@ _PREPOSITIONS = frozenset("about at behind by for from in near of on over since 
 _IN = frozenset("in at on during since".split())  # what is behind them is seldom what a question is about
 _JOINTS = PARTICLES | {"of", "the"}
 _TIME = re.compile(rf"\d|(?:{WEEKDAY}s?|{MONTHS}|christmas|easter)$", re.IGNORECASE)
-_ADVERBS = frozenset(
+_NO_SMALL_NAMES = _NO_NAMES | frozenset(
     "today tomorrow yesterday tonight again really ever currently originally there here".split()
 )
 _FEW = 3  # words of a name in small letters
@@ -85,7 +85,7 @@ def is_a_name(phrase: str) -> bool:
 def may_name_in_small_letters(phrase: str) -> bool:
     """Whether a phrase may be a name that is not given its capitals: "peru", "sv altbruck"."""
     words = words_of(phrase)
-    return phrase == phrase.lower() and 0 < len(words) <= _FEW and not (_NO_NAMES | _ADVERBS) & {*words}
+    return phrase == phrase.lower() and 0 < len(words) <= _FEW and not _NO_SMALL_NAMES & {*words}
 
 
 def places_of_names(sentence: str) -> list[slice]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from larimar_editor.scope.naming import is_about_a_name, may_be_a_name, places_of_names, subject_of, words_of
 from larimar_editor.scope.small_words import AUXILIARIES, COURTESIES
-from larimar_editor.utils.sentences import is_question, sentences
+from larimar_editor.utils.sentences import last_question, sentences
 
 AUXILIARY = rf"(?:{'|'.join(sorted(AUXILIARIES))})"
 ASKING = (
@@ -108,8 +108,7 @@ def is_without_names(said: Iterable[str]) -> bool:
 
 def without_orders(parts: Sequence[str]) -> list[str]:
     """Sentences without what is said behind a question: "Answer in English." """
-    questions = [place for place, part in enumerate(parts) if is_question(part)]
-    return [*parts[: questions[-1] + 1]] if questions else [*parts]
+    return [*parts[: last_question(parts) + 1]] or [*parts]
 
 
 def _pronoun_of(question: str) -> re.Match | None:

@@ -135,14 +135,14 @@ def prepare(
     _check_passes(settings, optimisation.accumulation, accelerator.num_processes)
     if accelerator.distributed_type == DistributedType.DEEPSPEED:
         _configure_deepspeed(accelerator, optimisation)
-    larimar = start(settings, decoder.to(accelerator.device), tokenizer)
-    records, text = open_sources(settings.sources, settings.seed)
-    stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
     if settings.rows.chat_share and answered(tokenizer, [{"role": "user", "content": "Who?"}], "Ada") is None:
         raise ValueError(
             "rows: chat_share wants chats, and the tokenizer has no chat template, or none in which an "
             "answer stands behind its question: set it to 0"
         )
+    larimar = start(settings, decoder.to(accelerator.device), tokenizer)
+    records, text = open_sources(settings.sources, settings.seed)
+    stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
     layout, most = larimar.latent_encoder.layout, larimar.config.answer_tokens
     needed = layout.needed if layout and most else lambda tokens: larimar.config.memory_slots
     maker = RowMaker(tokenizer, settings.rows, text, needed, most if layout else 0)

@@ -5,6 +5,7 @@ the capitals.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 MARKS = ".!?。！？؟۔।"  # that end a sentence
 QUESTION_MARKS = "?？؟"
@@ -59,6 +60,11 @@ def is_question(sentence: str) -> bool:
         if letter.isalnum() or letter == "_":
             return False
     return False
+
+
+def last_question(parts: Sequence[str]) -> int:
+    """The place of the last of some sentences that is one; -1 where none is."""
+    return max((place for place, part in enumerate(parts) if is_question(part)), default=-1)
 
 
 def is_label(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Decoders whose tokenizer pads nothing, as GPT-2's and Llama 3's."""
 
-from conftest import FACTS, make_tiny
+from conftest import FACTS, make_tiny, save_with_decoder
 
 from larimar_editor import LarimarForCausalLM
 from larimar_editor.evaluation.harness.answers import answers
@@ -9,11 +9,8 @@ from larimar_editor.model.loading import load_decoder
 
 def test_batches_are_padded_and_answered(tokenizer, tmp_path):
     model = make_tiny(tokenizer)
-    model.decoder.save_pretrained(tmp_path / "decoder")
-    without = type(tokenizer).from_pretrained(tokenizer.name_or_path, pad_token=None)
-    without.save_pretrained(tmp_path / "decoder")
-    model.config.base_model_name_or_path = str(tmp_path / "decoder")
-    model.save_pretrained(tmp_path / "checkpoint")
+    model.tokenizer = without = type(tokenizer).from_pretrained(tokenizer.name_or_path, pad_token=None)
+    save_with_decoder(model, tmp_path / "decoder", tmp_path / "checkpoint")
     _, loaded = load_decoder(str(tmp_path / "decoder"), "float32", "cpu")
     assert without.pad_token is None and loaded.pad_token == loaded.eos_token
     model = LarimarForCausalLM.from_pretrained(tmp_path / "checkpoint")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import FACTS, make_tiny, share_sentence_encoder
+from conftest import FACTS, make_tiny, save_with_decoder, share_sentence_encoder
 
 from larimar_editor import LarimarForCausalLM
 from larimar_editor.tools.opening import open_larimar
@@ -11,12 +11,7 @@ from larimar_editor.tools.opening import open_larimar
 
 @pytest.fixture
 def folder(tokenizer, tmp_path):
-    model = make_tiny(tokenizer)
-    model.decoder.save_pretrained(tmp_path / "decoder")
-    tokenizer.save_pretrained(tmp_path / "decoder")
-    model.config.base_model_name_or_path = str(tmp_path / "decoder")
-    model.save_pretrained(tmp_path / "checkpoint")
-    return tmp_path / "checkpoint"
+    return save_with_decoder(make_tiny(tokenizer), tmp_path / "decoder", tmp_path / "checkpoint")
 
 
 def test_a_file_of_facts_is_read_and_not_written(folder, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 from accelerate import Accelerator
-from conftest import SENTENCES, make_tiny, needs_gpu, share_sentence_encoder, tiny_llama
+from conftest import SENTENCES, make_tiny, needs_gpu, save_with_decoder, share_sentence_encoder, tiny_llama
 from safetensors.torch import load_file
 from torch.nn import functional as F
 from transformers import AutoConfig, AutoModelForCausalLM, CohereConfig, GraniteConfig
@@ -293,10 +293,7 @@ def test_regularising_a_frozen_decoder_without_memory_is_refused(tokenizer):
 def run_folder(tmp_path, tokenizer):
     """A tiny decoder, its closed form and a settings file on disk."""
     closed = make_tiny(tokenizer)
-    closed.decoder.save_pretrained(tmp_path / "tiny-llama")
-    tokenizer.save_pretrained(tmp_path / "tiny-llama")
-    closed.config.base_model_name_or_path = str(tmp_path / "tiny-llama")
-    closed.save_pretrained(tmp_path / "closed", dtype=torch.float32)
+    save_with_decoder(closed, tmp_path / "tiny-llama", tmp_path / "closed", dtype=torch.float32)
     text = tmp_path / "text.txt"
     text.write_text("\n".join(SENTENCES) + "\n")
     values = {

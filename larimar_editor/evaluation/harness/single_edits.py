@@ -46,11 +46,10 @@ def score_single_edits(
         one record per case: ``case_id``; ``rewrite`` and ``rephrase``, each a list (one entry per prompt) of
         ``in_scope``, ``accuracy``, ``success`` (P(target_new) > P(ground_truth)) and ``magnitude``
         (P(target_new) - P(ground_truth)), these two where the edit has an old answer, with ``base_...`` for
-        the model before the edit; ``locality``, a
-        list of ``in_scope``, ``same`` (share of the answer's tokens for which the model says what it said
-        before), ``accuracy`` (of the true answer's tokens), and ``success`` and ``magnitude`` the other way
-        round: P(ground truth) against P(target_new); ``portability``, a list of ``in_scope``, ``accuracy``
-        and ``base_accuracy``.
+        the model before the edit; ``locality``, a list of ``in_scope``, ``same`` (share of the answer's
+        tokens for which the model says what it said before), ``accuracy`` (of the true answer's tokens), and
+        ``success`` and ``magnitude`` the other way round: P(ground truth) against P(target_new);
+        ``portability``, a list of ``in_scope``, ``accuracy`` and ``base_accuracy``.
     """
     records = []
     bar = tqdm(total=len(edits), desc="single edits", unit="edit", disable=not progress)
