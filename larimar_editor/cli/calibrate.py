@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
@@ -67,37 +66,21 @@ def calibrate(
         raise typer.BadParameter(f"{checkpoint} ships with larimar_editor; --out FOLDER writes another one")
     from larimar_editor.data.question_sources import questions as asked
     from larimar_editor.data.scope_cases import TYPED_TO_CALIBRATE, scope_cases
-    from larimar_editor.model.checkpoint import stored_dtype
+    from larimar_editor.model.detector import StoredDetector
     from larimar_editor.model.loading import load_larimar
     from larimar_editor.scope import calibration
 
-    model, folder = load_larimar(checkpoint, "float32", {})
+    stored = StoredDetector(checkpoint)
     if data is None:
         made_up = calibration.made_up_cases(asked(), limit or 600, seed)
         sets = {"made up": made_up, "typed": scope_cases(TYPED_TO_CALIBRATE, limit)}
     else:
         sets = {"given": scope_cases(data, limit)}
-    report: dict = {"detector": detector, "checkpoint": folder}
-    settings: dict = {"scope": detector}
+    report: dict = {"detector": detector, "checkpoint": str(stored.folder)}
     if detector == "external":
-        of_sets = lambda judge: calibration.calibrate_sets(judge, sets, questions, subjects)
-        external, candidates = model.detectors.external, model.config.scope_candidates
-        first, shown = of_sets(calibration.Judge(external, 0))
-        settings |= {"scope_threshold": first.threshold, "scope_cosine": None}
-        report["scope_threshold"] = shown
-        if candidates and external.look is not None:
-            judge = calibration.Judge(external, candidates, least_cosine=first.reached, sure=0.5)
-            both, of_both = of_sets(judge)
-            settings |= {"scope_threshold": both.threshold, "scope_cosine": first.threshold}
-            settings["scope_least_cosine"] = first.reached
-            report |= {"scope_threshold": of_both, "scope_cosine": shown}
-            if external.reader is not None:
-                judge = replace(judge, sure=model.config.scope_sure)
-                third, report["reader"] = of_sets(judge)
-                # So that one threshold serves, with the third stage and without.
-                moved = calibration.moved(model.detectors.weights, third.threshold, both.threshold)
-                model.detectors.weights = moved
+        report |= stored.calibrate(sets, questions, subjects)
     else:
+        model, _ = load_larimar(stored.folder, "float32", {})
         encode, size = model.queries.latents, model.config.latent_size
         if data is None:
             made_up = calibration.training_cases(asked(), train, seed)
@@ -105,11 +88,9 @@ def calibrate(
             result, _ = calibration.calibrate_sets(calibration.Judge(internal), sets, None, None)
         else:
             result, weights = calibration.calibrate_internal(encode, size, sets["given"])
-        settings["scope_threshold"] = result.threshold
+        stored.config.scope, stored.config.scope_threshold = "internal", result.threshold
         report["scope_threshold"] = result.to_dict()
-        model.detectors.weights = dict(model.detectors.weights) | weights
+        stored.detectors.weights = dict(stored.detectors.weights) | weights
     typer.echo(json.dumps(report))
     if target is not None:
-        for name, value in settings.items():
-            setattr(model.config, name, value)
-        model.save_pretrained(target, dtype=stored_dtype(Path(folder)))
+        stored.save(target)

@@ -205,13 +205,13 @@ def mined(
     """Add to each fact what a checkpoint's detector takes for it, wrongly, among very many: what the second
     stage is trained on further.
     """
-    from larimar_editor.model.loading import load_larimar
+    from larimar_editor.model.detector import StoredDetector
     from larimar_editor.training.detector.examples import MINED
     from larimar_editor.training.detector.loop import read_facts
     from larimar_editor.training.detector.mining import mined as mine
 
-    model, _ = load_larimar(checkpoint, "float32", {}, device)
-    facts = mine(read_facts(asked), model.detectors.external, pool, queries, seed=seed)
+    external = StoredDetector(checkpoint, device).detectors.external
+    facts = mine(read_facts(asked), external, pool, queries, seed=seed)
     out.parent.mkdir(parents=True, exist_ok=True)
     counts = {"facts": 0, "with_mined": 0, "mined": 0}
     with written_whole(out) as file:

@@ -74,8 +74,7 @@ def train_detector(
 
     All are changes of low rank to a sentence encoder, which itself stays as it is.
     """
-    from larimar_editor.model.checkpoint import stored_dtype
-    from larimar_editor.model.loading import load_larimar
+    from larimar_editor.model.detector import StoredDetector
     from larimar_editor.model.scoping import INTERNAL, NO_READER
     from larimar_editor.scope.detectors import sentence_encoder, stage_weights
     from larimar_editor.scope.look import READS_TARGET
@@ -86,17 +85,17 @@ def train_detector(
     if keep and not go_on:
         raise typer.BadParameter("--keep needs --go-on: it is of the detector that the run began with")
     setting = "scope_reader_name_or_path" if stage == "reader" else "scope_encoder_name_or_path"
-    model, folder = load_larimar(checkpoint, "float32", {} if encoder is None else {setting: encoder})
-    name = getattr(model.config, setting)
+    stored = StoredDetector(checkpoint, device, **{setting: encoder})
+    folder, name = stored.folder, getattr(stored.config, setting)
     if name in (None, NO_READER):
         raise typer.BadParameter(f"--encoder is needed: {folder} has {setting}: {name or 'null'}")
     both = ["candidates", "look"]
     chosen = [stage] if stage else both
-    second = model.detectors.external.look if stage == "reader" else None
+    second = stored.detectors.external.look if stage == "reader" else None
     if stage == "reader" and second is None:
         raise typer.BadParameter(f"--stage reader: {folder} has no trained second stage, which it adds to")
     also = {} if second is None else {"look": second}
-    starts = {each: stage_weights(model.detectors.weights, each) for each in chosen} if go_on else {}
+    starts = {each: stage_weights(stored.detectors.weights, each) for each in chosen} if go_on else {}
     if lacking := [each for each, start in starts.items() if not start]:
         raise typer.BadParameter(f"--go-on: {folder} has no trained {' and no trained '.join(lacking)}")
     facts = read_facts(data)
@@ -110,7 +109,7 @@ def train_detector(
     megabytes = sum(value.numel() * 2 for value in weights.values()) / 1e6
     typer.echo(json.dumps({"out": str(out), "finished": stages, "megabytes": megabytes}))
     if into is not None:
-        before = dict(model.detectors.external_weights) if go_on or stage == "reader" else {}
+        before = dict(stored.detectors.external_weights) if go_on or stage == "reader" else {}
         have = {name.split(".")[0] for name in (*weights, *before)}
         if not stages or not have.issuperset(both):
             raise typer.BadParameter(f"--into needs both stages in {out}; finished: {stages or 'none'}")
@@ -119,7 +118,7 @@ def train_detector(
             weights |= {f"{each}.{name}": value for name, value in own.items()}
         if not show_answers:
             weights.pop(f"look.{READS_TARGET}", None)
-        internal = {name: value for name, value in model.detectors.weights.items() if name in INTERNAL}
+        internal = {name: value for name, value in stored.detectors.weights.items() if name in INTERNAL}
         before = {name: value for name, value in before.items() if name.split(".")[0] not in stages}
-        model.detectors.weights = internal | before | weights
-        model.save_pretrained(into, dtype=stored_dtype(Path(folder)))
+        stored.detectors.weights = internal | before | weights
+        stored.save(into)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from larimar_editor.model.larimar import LarimarForCausalLM
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_SCOPE = "scope."  # how names of the scope detectors' weights begin
 
 
 def checkpoint_folder(name_or_path: str | Path, model: str = "MODEL") -> Path:
@@ -54,19 +56,22 @@ def stored_dtype(folder: Path) -> torch.dtype:
 
 
 def save_checkpoint(model: LarimarForCausalLM, folder: Path, dtype: torch.dtype | None = None) -> None:
+    """Write a model's configuration and own weights, as `_write`."""
+    values = model.config.to_diff_dict() | {"architectures": [type(model).__name__]}
+    _write(
+        folder, values, {name: value.detach().to("cpu", dtype) for name, value in own_weights(model).items()}
+    )
+
+
+def _write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write both files beside the old ones; when both are on the disk, each takes its place in one step."""
     folder.mkdir(parents=True, exist_ok=True)
-    values = model.config.to_diff_dict() | {
-        "model_type": LarimarConfig.model_type,
-        "architectures": [type(model).__name__],
-    }
+    values = dict(config) | {"model_type": LarimarConfig.model_type}
     new = {name: folder / f".{name}.{os.getpid()}.new" for name in (WEIGHTS, CONFIG)}
     try:
         new[CONFIG].write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        tensors = {
-            name: value.detach().to("cpu", dtype).contiguous() for name, value in own_weights(model).items()
-        }
-        save_file(tensors, new[WEIGHTS], metadata={"format": "pt"})
+        whole = {name: value.contiguous() for name, value in tensors.items()}
+        save_file(whole, new[WEIGHTS], metadata={"format": "pt"})
         for path in new.values():
             flush(path)
         for name, path in new.items():
@@ -88,13 +93,35 @@ def external_detector_of(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any
     config = LarimarConfig.from_pretrained(folder)
     if config.scope != "external":
         raise ValueError(f"the thresholds of {folder} are not of an external detector: scope: {config.scope}")
-    weights = {
-        name.removeprefix("scope."): value
-        for name, value in load_file(folder / WEIGHTS).items()
-        if name.startswith("scope.")
-    }
-    weights = {name: value for name, value in weights.items() if name not in INTERNAL}
+    weights = {name: value for name, value in detector_weights(folder).items() if name not in INTERNAL}
     return weights, {name: getattr(config, name) for name in DETECTOR_SETTINGS}
+
+
+def detector_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint's scope detectors, by name; nothing else of the file is read."""
+    with safe_open(folder / WEIGHTS, framework="pt") as file:
+        names = [name for name in file.keys() if name.startswith(_SCOPE)]
+        return {name.removeprefix(_SCOPE): file.get_tensor(name) for name in names}
+
+
+def save_with_detector(
+    source: Path, folder: Path, config: LarimarConfig, weights: Mapping[str, Tensor]
+) -> None:
+    """Write a checkpoint with other scope detectors; all else in it stays as it is, to the bit, and its
+    decoder is not needed. The weights have the dtype of its projection.
+
+    Args:
+        source: folder of the checkpoint.
+        folder: where it goes, which may be ``source``.
+        config: its configuration, with the settings that belong to the new detectors.
+        weights: of the new detectors, as `detector_weights` gives them.
+    """
+    dtype = stored_dtype(source)
+    tensors = {
+        name: value for name, value in load_file(source / WEIGHTS).items() if not name.startswith(_SCOPE)
+    }
+    tensors |= {f"{_SCOPE}{name}": value.detach().to("cpu", dtype) for name, value in weights.items()}
+    _write(folder, config.to_diff_dict(), tensors)
 
 
 def own_weights(model: LarimarForCausalLM) -> dict[str, Tensor]:
@@ -114,7 +141,7 @@ def own_weights(model: LarimarForCausalLM) -> dict[str, Tensor]:
         own |= {f"lora.{name}": value for name, value in model.adapters.weights().items()}
     if model.prior is not None:
         own["prior"] = model.prior
-    return own | {f"scope.{name}": value for name, value in model.detectors.weights.items()}
+    return own | {f"{_SCOPE}{name}": value for name, value in model.detectors.weights.items()}
 
 
 def load_weights(model: LarimarForCausalLM, folder: Path) -> None:
@@ -129,12 +156,12 @@ def load_weights(model: LarimarForCausalLM, folder: Path) -> None:
     except (SafetensorError, OSError) as error:
         raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
     model.prior = tensors.pop("prior", None)
-    scope = [name for name in tensors if name.startswith("scope.")]
-    model.detectors.weights = {name.removeprefix("scope."): tensors.pop(name) for name in scope}
+    scope = [name for name in tensors if name.startswith(_SCOPE)]
+    model.detectors.weights = {name.removeprefix(_SCOPE): tensors.pop(name) for name in scope}
     own = {
         name: value
         for name, value in own_weights(model).items()
-        if name != "prior" and not name.startswith("scope.")
+        if name != "prior" and not name.startswith(_SCOPE)
     }
     if differing := sorted(own.keys() ^ tensors.keys()):
         more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""

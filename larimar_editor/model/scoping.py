@@ -32,9 +32,10 @@ class ScopeDetectors:
 
     Args:
         config: ``scope`` says which one decides; read anew each time.
-        queries: the internal detector's encodings.
+        queries: the internal detector's encodings; None: there is no decoder, and so no internal detector.
         sentence_encoder: the external detector's, where it is loaded already; else loaded by the name in
             ``config``.
+        device: where they go without ``queries``, whose device it is otherwise.
 
     Attributes:
         weights: ``metric``, ``candidates.*``, ``look.*`` and ``reader.*`` of the external detector,
@@ -45,9 +46,11 @@ class ScopeDetectors:
     def __init__(
         self,
         config: LarimarConfig,
-        queries: QueryEncoder,
+        queries: QueryEncoder | None = None,
         sentence_encoder: SentenceTransformer | None = None,
+        device: torch.device | str = "cpu",
     ):
+        self._alone_on = torch.device(device)
         self._config, self._queries, self._sentence_encoder = config, queries, sentence_encoder
         self._weights: dict[str, Tensor] = {}
         self._made: dict[str, Any] = {}
@@ -60,6 +63,10 @@ class ScopeDetectors:
     @weights.setter
     def weights(self, weights: Mapping[str, Tensor]) -> None:
         self._weights, self._made = dict(weights), {}
+
+    @property
+    def _device(self) -> torch.device:
+        return self._alone_on if self._queries is None else self._queries.device
 
     @property
     def external_weights(self) -> Mapping[str, Tensor]:
@@ -106,14 +113,13 @@ class ScopeDetectors:
 
         def load() -> SentenceTransformer:
             # In the dtype in which it reads: a conversion would hold it in memory twice.
-            device = self._queries.device
-            return sentence_encoder(name, device, reading_dtype(device))
+            return sentence_encoder(name, self._device, reading_dtype(self._device))
 
         try:
             if Path(resolve(name)).is_dir():
                 return load
             loaded = load()  # of a hub, which may have no such model
-            return lambda: loaded.to(self._queries.device)
+            return lambda: loaded.to(self._device)
         except (ModuleNotFoundError, OSError) as missing:
             warnings.warn(
                 f"the scope detector does without its third stage, and errs more often: {name} is not here. "
@@ -126,9 +132,7 @@ class ScopeDetectors:
     def sentence_encoder(self) -> SentenceTransformer:
         """The sentence encoder as it is, without anything that the checkpoint trained."""
         if self._sentence_encoder is None:
-            self._sentence_encoder = sentence_encoder(
-                self._config.scope_encoder_name_or_path, self._queries.device
-            )
+            self._sentence_encoder = sentence_encoder(self._config.scope_encoder_name_or_path, self._device)
         return self._sentence_encoder
 
     @property
@@ -140,6 +144,8 @@ class ScopeDetectors:
                     "the checkpoint has no internal scope detector; "
                     "`larimar-editor calibrate --detector internal --out FOLDER` makes one"
                 )
+            if self._queries is None:
+                raise ValueError("the internal scope detector reads with the decoder, which is not loaded")
             weight, bias = self._weights["weight"], float(self._weights["bias"])
             self._made["internal"] = InternalScopeDetector(
                 self._queries.latents, self._config.latent_size, weight, bias
