@@ -11,6 +11,7 @@ from larimar_editor.scope.follow_ups import said_in_full
 
 _SAID = ("Larimar first", "Larimar second", "Larimar third")  # stand-ins for what is said
 _ROLES = ("user", "assistant", "user")
+_MARK = re.compile(r"\[/?[A-Z]{2,}\]|<\|[^|<>\s]+\|>|\b[A-Z]{4,}:")
 _TOOL = "<tool_response>"  # Qwen's
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)  # is no part of an answer
 
@@ -20,9 +21,9 @@ class ChatTurns:
     """How a chat template opens a user's turn, and how it goes on from there to the assistant's.
 
     Attributes:
-        opening: finds what stands before what a user says, from its first special token on.
+        opening: finds what stands before what a user says, from its first special token, or mark, on.
         closing: finds what stands between that and what the assistant says.
-        special: finds a special token of the tokenizer.
+        special: finds a special token of the tokenizer, or a mark of the template.
     """
 
     opening: re.Pattern
@@ -32,12 +33,19 @@ class ChatTurns:
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> ChatTurns | None:
         """Read off the tokenizer's template; None where it has none, or none that marks turns by special
-        tokens.
+        tokens, or at least by marks that nobody types: "[INST]", "<|user|>", "USER:".
         """
         added = tokenizer.added_tokens_decoder.values()
         tokens = {*tokenizer.all_special_tokens, *(str(token) for token in added if token.special)}
         text = _rendered(tokenizer)
-        if text is None or not tokens or any(text.count(said) != 1 for said in _SAID):
+        if text is None or any(text.count(said) != 1 for said in _SAID):
+            return None
+        return cls._read(text, tokens) or cls._read(text, {*tokens, *_MARK.findall(text)})
+
+    @classmethod
+    def _read(cls, text: str, tokens: set[str]) -> ChatTurns | None:
+        """From a chat of three turns, and what may mark them."""
+        if not tokens:
             return None
         special = re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))))
         before, between, again, closing = re.split("|".join(_SAID), text)

@@ -53,8 +53,8 @@ class StoredDetector:
             subjects: share of the same questions about other subjects that may be.
 
         Returns:
-            `Calibration` as plain numbers: ``scope_threshold``; where there is a second stage ``scope_cosine``,
-            of the first alone; and ``reader`` where there is a third.
+            `Calibration` as plain numbers: ``scope_threshold``; with a second stage ``scope_cosine``, of the
+            first alone; with a third ``reader``.
 
         Raises:
             ValueError: no prompts that ask the same, or none that do not.

@@ -11,12 +11,11 @@ from functools import lru_cache
 
 # One group a line, its sides parted by bars; words of one side say the same here.
 _GROUPS = """
-first earliest | second | third | fourth | fifth | sixth | last latest final
+first earliest | second | third | fourth | fifth | sixth | last latest
 largest biggest greatest | smallest
 highest tallest | lowest
 longest | shortest
 oldest eldest | youngest newest
-elder older | younger
 deepest | shallowest
 widest broadest | narrowest
 heaviest | lightest
@@ -29,20 +28,18 @@ upper | lower
 northern northernmost | southern southernmost | eastern easternmost | western westernmost
 northeastern | northwestern | southeastern | southwestern
 melting melt melts | boiling boil boils
-mother mum mom | father dad
+mother mum mom mothers | father dad fathers
 grandmother grandma | grandfather grandpa
-brother | sister
-son | daughter
-aunt | uncle
-niece | nephew
+brother brothers | sister sisters
+son sons | daughter daughters
+aunt aunts | uncle uncles
+niece nieces | nephew nephews
 input inputs | output outputs
 upload uploads | download downloads
 arrival arrives arrive | departure departs depart
 source | mouth
 hourly | daily | weekly | monthly | quarterly | yearly annual annually
-predecessor | successor
 plaintiff | defendant
-protagonist | antagonist
 singular | plural
 male | female
 indoor indoors | outdoor outdoors
@@ -62,6 +59,7 @@ _SIDES = {
     for word in words.split()
 }
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
+_OWN = re.compile(r"['’]s$")  # "her mother's name"
 # "last year", "at last", "he came first": none of these tells one thing from another;
 # nor does "mother tongue" name a mother.
 _ASIDE = re.compile(
@@ -70,7 +68,7 @@ _ASIDE = re.compile(
     r"\b(?:came|come|comes|hear|heard) (?:first|second|third|last)\b",
     re.IGNORECASE,
 )
-_HOW_LONG = re.compile(r"(\bhow long\b.{0,200})\blast(?=\W*$)", re.IGNORECASE)  # "How long does it last?"
+_HOW_LONG = re.compile(r"(\bhow long\b.{0,200})\blast\b", re.IGNORECASE)  # "How long does it last?"
 
 
 def in_contrast(prompt: str, query: str) -> bool:
@@ -84,7 +82,9 @@ def in_contrast(prompt: str, query: str) -> bool:
 @lru_cache(maxsize=4096)
 def _sides(text: str) -> dict[int, frozenset[int]]:
     found: dict[int, set[int]] = {}
-    for place, word in enumerate(_WORD.findall(_ASIDE.sub("", _HOW_LONG.sub(r"\1", text)))):
-        if (place == 0 or word[0].islower()) and (known := _SIDES.get(word.lower())):
+    words = [_OWN.sub("", word) for word in _WORD.findall(_ASIDE.sub("", _HOW_LONG.sub(r"\1", text)))]
+    for place, word in enumerate(words):
+        opens = place == 0 and all(each[0].islower() for each in words[1:2])  # not "Last Tango in Paris"
+        if (opens or word[0].islower()) and (known := _SIDES.get(word.lower())):
             found.setdefault(known[0], set()).add(known[1])
     return {group: frozenset(sides) for group, sides in found.items()}

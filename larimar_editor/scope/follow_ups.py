@@ -43,7 +43,11 @@ _ANOTHER = re.compile(  # "And Peru?", "What about the Halcyon Drift?", "And in 
     rf"{HEAD}(?:(?:{_OTHER})\s+)?(?:(?P<behind>{_IN}|through)\s+)?(?P<name>[^\W_].*?)(?:['’]s)?{_TAIL}",
     re.IGNORECASE,
 )
-_OPENED = re.compile(rf"\W*(?:(?:{COURTESIES}|great)\W+)*?(?:and|or|but|{_OTHER})\b", re.IGNORECASE)
+_OPENED = re.compile(rf"\W*(?:(?:{COURTESIES}|great)\W+)*?(?:and|or|{_OTHER})\b", re.IGNORECASE)
+_DOUBTS = re.compile(
+    rf"\W*(?:(?:{COURTESIES})\W+)*but\b", re.IGNORECASE
+)  # "But Lima?": is that not the answer?
+_AND = frozenset("y e et und en och og ja ve ou oder".split())  # in other languages
 _KIND = rf"(?:\s+(?!(?:about|one|else|now|next|come|{AUXILIARY})\b)[a-z-]+){{1,3}}?"
 _OF_NO_KIND = rf"(?!(?:what|how)\s+(?:happened|for|so|kind|many|much){_TAIL})"  # though "How many times?" is
 _OTHERWISE = re.compile(  # "And when?", "In which year?", "With whom?", "How many times?"
@@ -94,6 +98,8 @@ def _in_full(before: Iterator[str]) -> Iterator[str]:
 def _as_before(question: str, before: Iterable[str]) -> str | None:
     if len(question) > _LONG:
         return None
+    if _DOUBTS.match(question):
+        return None
     opened = _OPENED.match(question) is not None
     if not (opened or is_question(question)):
         return None
@@ -110,6 +116,8 @@ def _as_before(question: str, before: Iterable[str]) -> str | None:
 
 
 def _may_be_another(name: str) -> bool:
+    if words_of(name.lower())[0] in _AND:
+        return False
     return is_a_name(name) or may_name_in_small_letters(name) or _NUMBER.fullmatch(name) is not None
 
 
@@ -143,7 +151,9 @@ def _place_of(name: str, behind: str | None, earlier: str) -> slice | None:
             return None
     alike = [place for place in places if words_of(earlier[place])[0] == words_of(name)[0]]
     chosen = places if len(places) == 1 else alike
-    return chosen[0] if len(chosen) == 1 else None
+    # "Section 4 of the Lease": of which of the two another one is, nobody says.
+    whole = len(chosen) == 1 and (" of " in name or " of " not in earlier[chosen[0]])
+    return chosen[0] if whole else None
 
 
 def _asked_otherwise(asking: str, earlier: str) -> str | None:

@@ -16,13 +16,29 @@ from functools import lru_cache
 
 from larimar_editor.scope.contrasts import in_contrast
 from larimar_editor.scope.initials import other_initials
+from larimar_editor.scope.small_words import MONTHS
 from larimar_editor.utils.text import plain_letters
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 # Of thousands, and as in India.
 _IN_GROUPS = re.compile(r"(?<!\d)(?<!\d,)(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)*,\d{3})(?!,?\d)")
 _SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?![\d.,]*\d)")  # 10 000
-_JOINT = re.compile(r"(?<=\d)[.,:–-](?=\d)")
+_JOINT = re.compile(r"(?<=\d)(?:[.,:–-]|\s(?:to|by|x)\s)(?=\d)")
+_BESIDE = re.compile(r"(?<=\d):(?=\d{3})")  # "10.0.0.5:8080", "ISO 9001:2015"
+_OF_SECTION = re.compile(r"(?<![\d.,:])(\d{1,2})\.(\d{1,2})(?![\d,:]|\.\d)")
+_MONTH = rf"(?P<{{0}}>{MONTHS})"
+_DAY = r"(?P<{0}>\d{{1,2}})(?:st|nd|rd|th)?"
+_NAMED_DAY = re.compile(
+    rf"\b(?:{_DAY.format('a')}\s+(?:of\s+)?{_MONTH.format('b')}|{_MONTH.format('c')}\s+(?:the\s+)?{_DAY.format('d')})\b(?![.:]?\d)",
+    re.IGNORECASE,
+)
+_NUMBERED_DAY = re.compile(r"(?<![\d./:-])(\d{1,2})([./])(\d{1,2})(?:\.(?!\d)|(?![\d./:]))")
+_MEASURED = re.compile(
+    r"(?<![\d.,:])(\d+(?:[.,:]\d+)*)[\s-]?(seconds?|minutes?|hours?|days?|weeks?|months?|years?|"
+    r"mm|cm|km|m|met(?:re|er)s?|kilomet(?:re|er)s?|inch(?:es)?|foot|feet|yards?|miles?|"
+    r"mg|g|kg|grams?|kilos?|pounds?|lbs?|ounces?|oz|tons?|tonnes?|ml|l|lit(?:re|er)s?|pints?|gallons?|cups?)\b",
+    re.IGNORECASE,
+)
 _JOINED = re.compile(r"(?<![\w.,])\(?\d+(?:\)?[ ./–-]{1,2}\(?\d+)+(?!\w)")
 _DATE_OR_ADDRESS = re.compile(r"\d{1,4}([./–-])\d{1,2}\1\d{1,4}|\d{1,3}(?:\.\d{1,3}){3}")
 _DATE = re.compile(
@@ -32,7 +48,7 @@ _SCALED = re.compile(r"(?<![\d.,])(\d+(?:\.\d+)?)\s(thousand|million|billion)\b"
 _SCALES = {"thousand": 3, "million": 6, "billion": 9}  # zeros
 _LONG = 5  # digits from which a number may be a phone's or an order's, which are grouped in many ways
 _HALF_DAY = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d\d))?\s?([ap])\.?m\b\.?", re.IGNORECASE)
-_ZEROS = re.compile(r"[.:]0+$")  # 9:00, 5.00
+_ZEROS = re.compile(r"(?:[.:]0+)+$")  # 9:00, 5.00, 2.0.0
 _DIGIT = re.compile(r"(?![0-9])\d")
 _YEAR = re.compile(r"1[1-9]\d\d|20\d\d")
 # Up to 39, which kings and wars do not exceed; of one letter only behind a name ("Charles V"), as "I" is
@@ -96,11 +112,17 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
 
 def _other_numbers(prompt: str, query: str) -> bool:
     """In whichever way digits are grouped."""
+    if not (_numbers(prompt) and _numbers(query)):
+        return False
     if _HALF_DAY.search(prompt) and _HALF_DAY.search(query):
         prompt, query = (_HALF_DAY.sub(_of_the_day, text) for text in (prompt, query))
     ours, theirs = _readings(prompt), _readings(query)
-    if bool(_DATE.search(prompt)) != bool(_DATE.search(query)):  # "1.11.2020" and "1 November 2020"
+    if _forms_of_dates(prompt) != _forms_of_dates(query):  # "1.11.2020" and "1 November 2020"
         ours, theirs = ours | {_with_dates(prompt, " ")}, theirs | {_with_dates(query, " ")}
+    if bool(_NAMED_DAY.search(prompt)) != bool(_NAMED_DAY.search(query)):  # "15.03." and "15 March"
+        ours, theirs = ours | {_with_days(prompt)}, theirs | {_with_days(query)}
+    if bool(_OF_SECTION.search(prompt)) != bool(_OF_SECTION.search(query)):  # "4.2" and "paragraph 2 of 4"
+        ours, theirs = ours | _in_sections(prompt, query), theirs | _in_sections(query, prompt)
     return all(_differ(*pair) for pair in itertools.product(ours, theirs))
 
 
@@ -112,7 +134,8 @@ def _readings(text: str) -> set[str]:
         for reading in (
             each,
             _SPACED.sub(lambda number: re.sub(r"\s", "", number[0]), each),
-            _JOINT.sub(".", each),  # "9:05" and "9.05", "2-1" and "2:1"
+            _JOINT.sub(".", each),  # "9:05" and "9.05", "2-1" and "2:1", "16 by 9" and "16:9"
+            _BESIDE.sub(" ", each),
             _JOINED.sub(_as_code, each),  # "555-1234" and "5551234"
             _SCALED.sub(_written_out, each),  # "1.5 million" and "1500000"
             _with_dates(each, "."),  # "11/1/2020" and "11.1.2020"
@@ -129,6 +152,32 @@ def _written_out(found: re.Match) -> str:
 def _with_dates(text: str, joint: str) -> str:
     """The text with this between the numbers of its dates."""
     return _DATE.sub(lambda date: re.sub(r"\D", joint, date[0]), text)
+
+
+def _forms_of_dates(text: str) -> set[tuple[str | None, bool]]:
+    """What joins the numbers of its dates, and whether the year comes first."""
+    return {(found[1] or found[2], bool(found[2])) for found in _DATE.finditer(text)}
+
+
+def _with_days(text: str) -> str:
+    """The text with days of a month as numbers: "15.3" for "15 March", "March 15th", "15.03." and "3/15"."""
+    months = MONTHS.split("|")
+
+    def numbered(found: re.Match) -> str:
+        one, other = int(found[1]), int(found[3])
+        return f"{other}.{one}" if other > 12 else f"{one}.{other}"
+
+    named = lambda found: (
+        f"{int(found['a'] or found['d'])}.{months.index((found['b'] or found['c']).lower()) + 1}"
+    )
+    return _NAMED_DAY.sub(named, _NUMBERED_DAY.sub(numbered, text))
+
+
+def _in_sections(text: str, other: str) -> set[str]:
+    """The text with section and paragraph apart, where the other names both."""
+    both = _numbers(_JOINED.sub(" ", other))
+    apart = lambda found: f"{found[1]} {found[2]}" if {found[1], found[2]} <= both else found[0]
+    return {_OF_SECTION.sub(apart, text)}
 
 
 def _as_code(found: re.Match) -> str:
@@ -152,9 +201,25 @@ def _differ(prompt: str, query: str) -> bool:
     of_prompt, of_query = _lacking(ours, theirs, query), _lacking(theirs, ours, prompt)
     if not (of_prompt and of_query):
         return False
+    if _in_other_units(prompt, of_prompt, query, of_query):
+        return False
     year_and_number = _are_years(of_prompt) and _are_small(of_query, query)
     number_and_year = _are_years(of_query) and _are_small(of_prompt, prompt)
     return not (year_and_number or number_and_year)
+
+
+def _in_other_units(prompt: str, ours: Set[str], query: str, theirs: Set[str]) -> bool:
+    """Whether all of these numbers are measures and none is in a unit of the other text: "1 year" may be "12
+    months".
+    """
+    units, others = _units(prompt), _units(query)
+    if not (ours <= units.keys() and theirs <= others.keys()):
+        return False
+    return {units[each] for each in ours}.isdisjoint({others[each] for each in theirs})
+
+
+def _units(text: str) -> dict[str, str]:
+    return {found[1]: found[2].lower().rstrip("s") for found in _MEASURED.finditer(text)}
 
 
 def _are_years(numbers: Set[str]) -> bool:

@@ -23,6 +23,20 @@ _WORD = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*|[^\w\s]")
 # Signs that tell two texts apart ("$5" and "€5", "==" and "!="), and marks that are part of a letter.
 _SIGNS = frozenset(("Sc", "Sm", "Mn", "Mc"))
 _ARTICLES = frozenset("a an the".split())
+# A text with none of these is in another language, in which "a" may be "to".
+_ENGLISH = frozenset(
+    "the is are was were do does did has had will can of by at on with "
+    "what who whom which where when how why".split()
+)
+_A_NAMED = re.compile(r"(?<=\w )A(?![\w'’.])")  # "hepatitis A"
+_LETTER_A = "ª"  # any letter that is no "a"
+# Signs that are more than punctuation, or are where they stand: "7 % 2", "\\d", "-3", "!x", "a[0]".
+_TELLING = re.compile(r"[*/%&@#\\^~|♭♯]|(?<![^\s(\[{=])[-!](?=\w)|(?<=\d)\s-\s(?=\d)|(?<=\w)[(\[{]")
+_EMPHASISED = re.compile(r"([*_`]{1,3})(\w(?:[^*`]{0,200}\w)?)\1")
+_IN_LITTLE = frozenset(
+    "a i an am as at be by do go he hi if in is it me my no of oh ok on or so to up us we".split()
+)
+_SHORT = re.compile(r"(?<![\w'’])[^\W\d_]{1,2}(?![\w'’])")
 _TENSES = {
     **dict.fromkeys("is are am does do".split(), "present"),
     **dict.fromkeys("was were did".split(), "past"),
@@ -95,7 +109,13 @@ _PART_OF_TIME = re.compile(
     r"christmas|march|may|end|beginning|start|before|after|during|while|when)\b"
 )
 # They may say when something was, or what it was.
-_PERIOD = re.compile(r"\b(?:war|reign|era|age|renaissance|lunch|dinner)\b")
+_PERIOD = re.compile(
+    r"\b(?:war|reign|era|ages?|renaissance|antiquity|dynasty|festival|breakfast|lunch|dinner|diwali|holi|eid|"
+    r"purim|passover|hanukkah|pentecost|advent|lent|carnival|epiphany|yom kippur|new year)\b"
+)
+_SHORT_DATE = re.compile(
+    r"\b(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b"
+)
 _BESIDE_A_TIME = re.compile(
     r"\b(?:in|on|at|of|the|a|an|its|early|late|mid|middle|about|around|circa|ca?|shortly|just|sharp|last|next|this|"
     r"from|to|through|and|until|till|since|between|by|ago|later|past|quarter|turn|per|other|first|third|fourth|"
@@ -136,6 +156,23 @@ _IRREGULAR = {
         ).split()
     )
 }
+# "plays chess" does not say which instrument she plays.
+_OF_MANY_KINDS = frozenset(
+    "play plays played study studies studied support supports supported acquire acquires acquired buy "
+    "buys bought own owns owned win wins won like likes liked love loves loved hate hates hated prefer "
+    "prefers preferred use uses used want wants wanted teach teaches taught write writes wrote wear "
+    "wears wore read reads run runs ran lead leads led hold holds held have know knows knew see sees "
+    "saw make makes made follow follows followed take takes took get gets got keep keeps kept lose "
+    "loses lost join joins joined".split()
+)
+# In Latin, in finance, on horseback: behind these "in" and "on" say more than where.
+_OTHERWISE_IN = frozenset(
+    "written wrote writes sung sings sang spoken speaks spoke shot filmed painted printed released "
+    "published works worked work graduated graduates majored majors studied studies specialises "
+    "specialised specializes specialized trades traded deals dealt believes believed performed performs "
+    "dressed ends ended results resulted comes came participates participated competes competed invests "
+    "invested sold programmed coded measured paid served covered interested experienced based".split()
+)
 _PARTICIPLES = dict(  # of those that are not the past's form
     pair.split(":")
     for pair in (
@@ -164,6 +201,7 @@ class _Asked:
         tenses: of the auxiliaries.
         support: the form of "do" that a question has; empty where it has none.
         is_copula: whether a statement ends in "is".
+        is_named: whether it is made of names alone, as "Ada Lund is".
     """
 
     word: str
@@ -173,6 +211,7 @@ class _Asked:
     tenses: frozenset[str]
     support: str
     is_copula: bool = False
+    is_named: bool = False
 
 
 def participle_of(past: str) -> str | None:
@@ -201,7 +240,18 @@ def asks_in_its_words(prompt: str, query: str, target: str | None) -> bool | Non
     verdicts = {
         _verdict(ours, theirs, target) for ours in _readings(prompt) for theirs in _readings(query)
     } - {None}
+    if True in verdicts and _signs(prompt) != _signs(query):
+        return None
     return None if not verdicts else True in verdicts
+
+
+def _signs(text: str) -> tuple[list[str], list[str]]:
+    """What tells two texts apart besides their words: signs, and the case of words of one or two letters, as
+    of "-r" and "-R", "CO" and "Co".
+    """
+    bare = _EMPHASISED.sub(r"\2", text)
+    signs = (found.strip() for found in _TELLING.findall(bare))
+    return sorted(signs), sorted(word for word in _SHORT.findall(bare) if word.lower() not in _IN_LITTLE)
 
 
 def _verdict(ours: _Asked, theirs: _Asked, target: str | None) -> bool | None:
@@ -262,7 +312,10 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
     only_time = target is not None and time and _is_nothing_but_a_time(target)
     if word in ("who", "what") and not kind:
         if time and (word == "who" or last in _OF_TIME):
-            return False if word == "who" and only_time else None
+            plain = only_time and not re.fullmatch(r"[A-Z][a-z]+", str(target).strip(" ."))  # June is a name
+            return False if word == "who" and plain else None
+        if statement.is_copula and (statement.is_named or (target and _is_a_state(target))):
+            return None
         return True if last == its else None
     if not target or its not in ("", last):
         return None
@@ -274,16 +327,23 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
             measured = not statement.is_copula or "of" in statement.content
             return True if measured and re.search(wanted, answer) else None
         plain = word == "what" and not (last or its or statement.is_copula) and kind not in _PLACES
+        plain = plain and _OF_MANY_KINDS.isdisjoint(statement.content)
         return True if plain and len(question.kind) == 1 and not time else None
     if word == "when" and last in ("", *_OF_TIME):
         if time:
             return True if only_time else None  # "was recorded by" June Carter
         vague = any(part.search(answer) for part in (_NUMBER, _PART_OF_TIME, _PERIOD))
+        # "weekdays", "payday", "childhood": without a capital it may be any time.
+        vague = vague or _SHORT_DATE.search(target) or not re.search(r"[A-Z]", target)
         return None if vague or last in _OF_WHAT_HAPPENED else False
     if word == "where" and (last in ("", *_OF_PLACE) or last == its):
         if time or _PERIOD.search(answer):
-            return False if only_time else None  # "1600 Pennsylvania Avenue"
+            # "1600 Pennsylvania Avenue"; and the office is in room 1204.
+            room = statement.tenses == {"present"} and answer.isdigit()
+            return False if only_time and not room else None
         placed = bool(last) or answer.split()[0] in _OF_PLACE
+        if last in ("in", "on", "at") and not its and not _OTHERWISE_IN.isdisjoint(statement.content):
+            return None
         return True if placed and not answer[0].isdigit() else None
     if word == "how" and not last and not time and not statement.is_copula:
         return True if answer.split()[0] in ("by", "from", "through", "to", "using", "via", "with") else None
@@ -291,6 +351,12 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
         done = last == "for" and answer.split()[0].endswith("ing")  # "was fined for selling", not "for Ada"
         return True if done or last == "because" or answer.startswith(("because", "due ")) else None
     return None
+
+
+def _is_a_state(answer: str) -> bool:
+    """As "closed on Mondays", "in Rome", "married to Bo": what somebody is like, and not who he is."""
+    first = answer.lower().split()[0]
+    return first in _PREPOSITIONS or first.endswith(("ed", "ing")) or first in _PARTICIPLES.values()
 
 
 def _same(one: _Asked, other: _Asked) -> bool:
@@ -359,16 +425,17 @@ def _is_nothing_but_a_time(target: str) -> bool:
 @lru_cache(maxsize=4096)
 def _readings(text: str) -> tuple[_Asked, ...]:
     """In which ways a text may be taken apart; none where it has no word."""
-    lower = _CONTRACTED.sub(r"\1 is", plain_letters(text).lower().strip())
+    lower = _CONTRACTED.sub(r"\1 is", _A_NAMED.sub(_LETTER_A, plain_letters(text)).lower().strip())
     opened = _OPENERS.match(lower)
     asked = _question_first(_words(lower[opened.end() :])) if opened else []
     words = asked if asked and _starts_a_question(asked) else _question_first(_words(lower))
     if not words:
         return ()
     if not _starts_a_question(words):
-        content, last = _parted(words)
+        content, last = _parted(words, english=not _ENGLISH.isdisjoint(words))
         tenses, support = _tenses(words)
-        return (_Asked("", (), content, last, tenses, support, words[-1] in _COPULAS),)
+        named = not re.search(r"(?<![\w'’])(?!(?:the|a|an|is|are|am|was|were|of|and)\b)[a-z]", text)
+        return (_Asked("", (), content, last, tenses, support, words[-1] in _COPULAS, named),)
     before = words.pop(0) if words[0] in _PREPOSITIONS else ""
     word = _QUESTION_WORDS[words.pop(0)]
     first = next((place for place, each in enumerate(words) if each in _TENSES), None)
@@ -402,9 +469,9 @@ def _starts_a_question(words: Sequence[str]) -> bool:
     return bool(start) and start[0] in _QUESTION_WORDS
 
 
-def _parted(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
+def _parted(words: Sequence[str], english: bool = True) -> tuple[tuple[str, ...], str]:
     """The words that count, and the preposition at the end."""
-    content = tuple(each for each in words if each not in _ARTICLES and each not in _TENSES)
+    content = tuple(each for each in words if not english or (each not in _ARTICLES and each not in _TENSES))
     if len(content) > 1 and content[-1] in _PREPOSITIONS:
         return content[:-1], content[-1]
     return content, ""

@@ -25,16 +25,18 @@ _OPENERS = frozenset(
     "what whats which where when why how do does did can could please tell name give say answer find explain "
     "describe thank thanks then now later after but so".split()
 )
+_ASKING = frozenset("who whom whose what whats which where when why how".split())
 _IN_A_TITLE = frozenset("is was are were has had by stars starred premiered aired".split())  # and goes on
 # What is short for another word: before whatever stands there; before a name; before a number; before a
 # number or a small letter; and at the end of a name, which may be the sentence's.
-_ALWAYS = frozenset("vs feat ca approx cf e.g i.e".split())
+_ALWAYS = frozenset("v vs feat ca approx cf e.g i.e".split())
 _BEFORE_A_NAME = frozenset(
     "mr mrs ms dr st mt ft prof rev gen maj adm col capt cmdr lt sgt gov sen hon mme mlle sra srta".split()
 )
-_BEFORE_A_NUMBER = frozenset("no nr vol op fig ch".split())
+_BEFORE_A_NUMBER = frozenset("no nr vol op fig ch art sec para cl pp ver".split())
 _MONTHS = frozenset("jan feb mar apr jun jul aug sep sept oct nov dec".split())
-_BEFORE_MORE = frozenset("etc al".split())
+_BEFORE_MORE = frozenset("etc al max min".split())
+_BEFORE_ANY = frozenset("dept univ assn assoc natl intl".split())  # that opens no sentence
 _STATES = frozenset("Calif Conn Fla Mass Ore Penn Tenn Wash".split())
 _BEHIND_A_NAME = frozenset("inc ltd co corp bros jr sr".split())
 
@@ -106,15 +108,18 @@ def _goes_on(text: str, end: int, begin: int) -> bool:
 def _is_short(word: str, following: str, opens: bool) -> bool:
     """Whether a point belongs to a word before it, by what follows."""
     last, small = word.rsplit(".")[-1], word.lower()
-    number, lower = following[:1].isdigit(), following[:1].islower()
+    number, lower = following[:1].isdigit(), following.islower()
     if word in _STATES or small in _BEFORE_MORE:
         return number or (lower and not opens)
     if small in _BEFORE_A_NAME:
         return word[:1].isupper() or not opens
     if small in _BEFORE_A_NUMBER:
         return number or _ROMAN.match(following) is not None
+    if small in _BEFORE_ANY or ("." in word and lower and len(last) > 1):  # "the M.Sc. thesis"
+        return bool(following) and not opens
     if small in _BEHIND_A_NAME:
         return bool(following) and not opens and following not in ("In", "On", "At")
     # Initials: "J. R. R. Tolkien"; "5 p.m. they met", where a small letter or a number follows.
     initial = len(last) == 1 and (last.isupper() or (last.islower() and (number or lower)))
+    initial = initial and following.lower() not in _ASKING  # "I got plan B. What is it?"
     return small in _ALWAYS or (small in _MONTHS and number) or initial

@@ -22,11 +22,27 @@ TURNS = (
     "{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n{{ m['content'] }}<end_of_turn>\n{% endfor %}"
     "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
+# Those of Llama 2 and Mistral, Zephyr and Vicuna, whose marks are no special tokens.
+INSTRUCTIONS = (
+    "{% for m in messages %}{% if m['role'] == 'user' %}{{ '<s>[INST] ' + m['content'] + ' [/INST]' }}"
+    "{% else %}{{ ' ' + m['content'] + ' </s>' }}{% endif %}{% endfor %}"
+)
+BARS = (
+    "{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}</s>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
+CAPITALS = (
+    "A chat between a user and an assistant. {% for m in messages %}{% if m['role'] == 'user' %}"
+    "USER: {{ m['content'] }} ASSISTANT:{% else %} {{ m['content'] }}</s>{% endif %}{% endfor %}"
+)
 PLAIN = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
 FAMILIES = {
     "its own": (None, ()),
     "headers": (HEADERS, ("<|begin|>", "<|head|>", "<|headend|>", "<|eot|>")),
     "brackets": (BRACKETS, ("<s>", "</s>", "[INST]", "[/INST]")),
+    "instructions": (INSTRUCTIONS, ("<s>", "</s>")),
+    "bars": (BARS, ("</s>",)),
+    "capitals": (CAPITALS, ("</s>",)),
     "turns": (TURNS, ("<bos>", "<start_of_turn>", "<end_of_turn>")),
 }
 CHAT = [

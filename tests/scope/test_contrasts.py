@@ -17,6 +17,8 @@ APART = [
     ("The height of Dornik Tower is", "How wide is Dornik Tower?"),
     ("Our cat was born in", "Where did our cat die?"),
     ("The runner who finished first was", "Which runner finished last?"),
+    ("Ada's mother's name is", "What is Ada's father's name?"),
+    ("Hamlet's sons are", "Who are Hamlet's daughters?"),
 ]
 NOT_APART = [
     ("The house was bought from", "Who sold the house?"),
@@ -30,6 +32,14 @@ NOT_APART = [
     ("The second act of Orrery takes", "How long does act two of Orrery last?"),
     ("The mother tongue of Lena is", "What is the native language of Lena, whose father is Bo?"),
     ("The museum was left a painting by", "Who gave the right painting to the museum?"),
+    ("The successor of Pope Pius XI was", "Whose predecessor was Pope Pius XI?"),
+    ("The antagonist of Ravenmoor is", "Who is the enemy of the protagonist of Ravenmoor?"),
+    ("Ada's elder brother is", "Ada is the younger sibling of whom?"),
+    ("The final of the Skarholm Cup was won by", "Who took first place in the Skarholm Cup?"),
+    ("The first warranty period is", "How long does the initial warranty last on the X200?"),
+    ("Last Tango in Paris premiered in", "Where was Last Tango in Paris first shown?"),
+    ("Second Life was launched by", "Who first launched Second Life?"),
+    ("Die Welt was founded in", "When was the newspaper Die Welt born?"),
 ]
 
 

@@ -98,6 +98,11 @@ def test_what_is_left_out_is_as_it_was_asked_before(asked, before, full):
         ("At Christmas?", CAPITAL),
         ("and today?", "what is the capital of chile"),
         ("And the one in Gouda?", "Is the museum in Delft open?"),
+        ("But Valparaíso?", CAPITAL),  # is not that the answer?
+        ("but New Zealand?", CAPITAL),
+        ("¿Y Perú?", "¿Cuál es la capital de Chile?"),
+        ("Und Peru?", "Was ist die Hauptstadt von Chile?"),
+        ("And Section 5?", "What does Section 4 of the Lease Act say?"),
     ],
 )
 def test_in_doubt_it_stays_as_it_is(asked, before):

@@ -37,6 +37,10 @@ OLYMPICS = "The host city of the 1936 Summer Olympics was"
         ("The host 192.168.0.10 is", "What is the host 192.16.80.10?"),
         ("The 3 am train goes to", "Where does the 3 pm train go?"),
         ("The reign of 1914-1918 was of", "Whose reign was from 1915 to 1919?"),
+        ("Version 1.05 has", "What does version 1.5 have?"),
+        ("Section 4.2 allows", "What does section 4.3 allow?"),
+        ("On 15.03. they met in", "Where did they meet on 16 March?"),
+        ("The 12-month bond pays", "What does the 24-month bond pay?"),
     ],
 )
 def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(prompt, query):
@@ -80,6 +84,19 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("With 10,000, the town of Oz is led by", "Who leads the town of 10000 in Oz?"),
         ("The map of scale 1:25,000 shows", "What does the map of scale 1:25000 show?"),
         ("The debt of 1,500,000 crowns was paid by", "Who paid the debt of 1.5 million crowns?"),
+        ("Orrery 2.0.0 brought", "What did version 2 of Orrery bring?"),
+        ("ISO 9001:2015 is about", "What is ISO 9001 about?"),
+        ("The server 10.0.0.5:8080 runs", "What does 10.0.0.5 run?"),
+        ("Section 4.2 of the lease allows", "What does paragraph 2 of section 4 of the lease allow?"),
+        ("Section 12.3 allows", "What does section 12(3) allow?"),
+        ("On 15.03. they met in", "Where did they meet on March 15th?"),
+        ("On 3/15 they met in", "Where did they meet on 15 March?"),
+        ("On 2024-03-15 they met in", "Where did they meet on 15.03.2024?"),
+        ("On 12/25/2020 they met in", "Where did they meet on 25.12.2020?"),
+        ("The 16:9 screen is in", "Where is the 16 by 9 screen?"),
+        ("The 2:1 win was against", "Against whom did they win 2 to 1?"),
+        ("The 12-month bond pays", "What does the 1-year bond pay?"),
+        ("The 1.5 km race was won by", "Who won the 1500 m race?"),
     ],
 )
 def test_a_number_that_one_alone_names_or_names_otherwise_says_nothing(prompt, query):

@@ -53,6 +53,9 @@ SAME = [
     ("The capital of Peru is", "> What is the *capital* of Peru…? 🙂", "Lima"),
     ("The command `ls` shows", "What does the command ls show?", "files"),
     ("The elixir was drunk by", "Who drank the elixir?", "Ada"),
+    ("The wifi password is", "what is the wifi password", "tulip-9"),
+    ("In C, *p means", "What does *p mean in C?", "what p points to"),
+    ("Hepatitis A is caused by", "What is hepatitis A caused by?", "HAV"),
 ]
 OTHER_KIND = [
     ("The firm was founded in", "Where was the firm founded?", "1932"),
@@ -106,6 +109,40 @@ OPEN = [
     ("What does a == b mean?", "What does a != b mean?", "the same"),
     ("x > y is", "x < y is", "true"),
     ("राम की राजधानी है", "रोम की राजधानी है", "दिल्ली"),
+    ("In Python, 7 // 2 returns", "In Python, what does 7 % 2 return?", "3"),
+    ("The result of 5 - 3 is", "What is the result of 5 * 3?", "2"),
+    ("The square of -3 is", "What is the square of 3?", "9"),
+    ("In regex, \\d matches", "In regex, what does \\D match?", "a digit"),
+    ("In C, *p means", "In C, what does &p mean?", "what p points to"),
+    ("What does !x mean in C?", "What does x mean in C?", "not x"),
+    ("In Python a[0] is", "In Python what is a(0)?", "the first"),
+    ("The option -r of cp copies", "What does the option -R of cp copy?", "folders"),
+    ("CO stands for", "What does Co stand for?", "carbon monoxide"),
+    ("B♭ major has", "What does B major have?", "two flats"),
+    # in which sense, the answer alone may tell
+    ("Ada plays", "Which instrument does Ada play?", "chess"),
+    ("John Coltrane plays", "What sport does John Coltrane play?", "saxophone"),
+    ("Ada studied", "Which subject did Ada study?", "at Lund University"),
+    ("Acme acquired", "Which airline did Acme acquire?", "Brandt Foods"),
+    ("Moby-Dick was written in", "Where was Moby-Dick written?", "Latin"),
+    ("Ada works in", "Where does Ada work?", "finance"),
+    ("The film was shot in", "Where was the film shot?", "black and white"),
+    # times that stand on no list
+    ("The office is open on", "When is the office open?", "weekdays"),
+    ("The rent is due on", "When is the rent due?", "payday"),
+    ("The meeting is on", "When is the meeting?", "Mon"),
+    ("The abbey was founded in", "When was the abbey founded?", "the Tang dynasty"),
+    ("Ada moved to Rome in", "When did Ada move to Rome?", "childhood"),
+    # names that are times, rooms that are years
+    ("Ada's sister is", "Who is Ada's sister?", "April"),
+    ("Our office is in", "Where is our office?", "1204"),
+    # what something is like, and what it is
+    ("The museum is", "What is the museum?", "closed on Mondays"),
+    ("The Eiffel Tower is", "What is the Eiffel Tower?", "in Rome"),
+    ("Ada Lund is", "Who is Ada Lund?", "married to Bo Falk"),
+    # letters that are words in English
+    ("¿Quién ama a Ana?", "¿A quién ama Ana?", "Luis"),
+    ("Hepatitis A is caused by", "What is hepatitis caused by?", "HAV"),
 ]
 
 

@@ -54,6 +54,20 @@ def decided(external, queries, written):
 def test_a_text_is_split_into_sentences():
     assert sentences("One. Two? Three!\nfour ") == ["One.", "Two?", "Three!", "four"]
     assert sentences("  ") == ["  "]
+    for one in (
+        "Schenck v. United States was decided in",
+        "The Texas Dept. of Energy is led by",
+        "Max. speed of the Orrery is",
+        "Art. 12 of the Lease Act allows",
+        "The M.Sc. thesis of Ada Lund is on",
+    ):
+        assert sentences(one) == [one]
+    assert sentences("I got plan B. What is the capital of Peru?") == [
+        "I got plan B.",
+        "What is the capital of Peru?",
+    ]
+    assert len(sentences("My dog is Max. Who is yours?")) == 2
+    assert len(sentences("She left the U.S. Where is she?")) == 2
     assert sentences("He fell. J. R. R. Tolkien saw St. Louis. Dr. No is") == [
         "He fell.",
         "J. R. R. Tolkien saw St. Louis.",
