@@ -13,8 +13,10 @@ from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.model.columns import Columns
 from larimar_editor.utils.sentences import MARKS, sentences
+from larimar_editor.utils.text import spelled
 
 _ENDS = (*MARKS, "\n")
+_BEHIND_A_NUMBER = re.compile(r"\d[.!?]\s+[^\W\d_]+$")  # "in 1932. The": no point of a number
 _LONGER = 4  # tokens that a sentence must have more than the answer to end what the memory says
 _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked for
 _CERTAIN = 1e4  # a logit that float16 has, and that no temperature makes infinite
@@ -53,10 +55,9 @@ class AnswersSaid(Columns[_Answer]):
         end: int | None = None,
     ):
         ids = [tokenizer(answer, add_special_tokens=False).input_ids[: most or None] for answer in answers]
-        cut = [
-            (str(tokenizer.decode(each)).strip() or answer) if len(each) == most else answer
-            for answer, each in zip(answers, ids)
-        ]
+        spelt = [str(tokenizer.decode(each)).strip() or answer for each, answer in zip(ids, answers)]
+        # As it is written, unless its tokens say something else or not all of it.
+        cut = [answer if spelled(answer) == spelled(said) else said for answer, said in zip(answers, spelt)]
         followed = [_Answer(text, len(each)) if text else None for text, each in zip(cut, ids)]
         super().__init__(followed, starts)
         self.tokenizer, self.end = tokenizer, end
@@ -98,15 +99,30 @@ class AnswersSaid(Columns[_Answer]):
         """The first column whose logits are the base's, and how many columns say so, as far as those from
         ``before`` on do: each text is looked at once, as it was when it was all that had been said.
         """
-        pattern = _pattern(answer.text)
+        pattern, begun = _pattern(answer.text), self._begun(answer, tokens[:start])
+        # What ends the answer itself is no longer to come.
+        behind = 1 if answer.text.endswith(_ENDS) else 0
         last = min(len(tokens), start + answer.tokens + _LOOKED_THROUGH)
         for end in range(max(start, before) + 1, last + 1):
-            text = _composed(str(self.tokenizer.decode(tokens[start:end], skip_special_tokens=True)))
+            text = begun + _composed(str(self.tokenizer.decode(tokens[start:end])))
             if pattern.search(text):
-                return end, end
+                return end - behind, end
             if end - start > answer.tokens + _LONGER and _ends_a_sentence(text):
                 return end - 1, end
         return None
+
+    def _begun(self, answer: _Answer, prompt: list[int]) -> str:
+        """What a prompt ends with that the answer begins with, in whole words: of "Ada drives a", for "a
+        green car", the "a".
+        """
+        first = answer.text.split()[:-1]
+        said = _composed(str(self.tokenizer.decode(prompt[-2 * answer.tokens :]))).split() if first else []
+        fits = (count for count in range(len(first), 0, -1) if _same_words(said[-count:], first[:count]))
+        return " ".join(first[: next(fits, 0)])
+
+
+def _same_words(some: Sequence[str], others: Sequence[str]) -> bool:
+    return [word.lower() for word in some] == [_composed(word).lower() for word in others]
 
 
 def _pattern(answer: str) -> re.Pattern:
@@ -125,6 +141,8 @@ def _composed(text: str) -> str:
 
 def _ends_a_sentence(text: str) -> bool:
     """Whether what comes next begins another one; not after "St.", an initial, or the point of a number."""
+    if _BEHIND_A_NUMBER.search(text):
+        return True
     if not text.endswith(_ENDS) or text[-2:-1].isdigit():
         return False
     return len(sentences(f"{text} Then")) > len(sentences(text))

@@ -35,11 +35,12 @@ class ChatTurns:
         """Read off the tokenizer's template; None where it has none, or none that marks turns by special
         tokens, or at least by marks that nobody types: "[INST]", "<|user|>", "USER:".
         """
-        added = tokenizer.added_tokens_decoder.values()
-        tokens = {*tokenizer.all_special_tokens, *(str(token) for token in added if token.special)}
         text = _rendered(tokenizer)
         if text is None or any(text.count(said) != 1 for said in _SAID):
             return None
+        added = (str(token) for token in tokenizer.added_tokens_decoder.values() if token.special)
+        # A user may type the others, as SmolLM2's "<filename>".
+        tokens = {*tokenizer.all_special_tokens, *(token for token in added if token in text)}
         return cls._read(text, tokens) or cls._read(text, {*tokens, *_MARK.findall(text)})
 
     @classmethod

@@ -68,7 +68,7 @@ def prompts_of(
         return questions_in(announced, turns)
     # The text is needed on the host, by the tokenizers of encoder and detector.
     rows = _prompt_ids(input_ids, attention_mask, prompt_lengths, labels)
-    bare = tokenizer.batch_decode(rows, skip_special_tokens=True)
+    bare = tokenizer.batch_decode([_without_ends(tokenizer, row) for row in rows])
     if turns is None:
         return bare
     # What is no chat, or one in which nobody asks anything, is the query as it is.
@@ -133,6 +133,13 @@ def _announced_for(input_ids: Tensor | None) -> tuple[str, ...] | None:
     if announced is not None and input_ids is not None and len(announced) != input_ids.shape[0]:
         raise ValueError(f"{len(announced)} prompts are announced for a batch of {input_ids.shape[0]}")
     return announced
+
+
+def _without_ends(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[int]:
+    """Without what a tokenizer puts around a text. Another special token may be what somebody typed."""
+    around = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
+    inside = [place for place, id in enumerate(ids) if id not in around]
+    return ids[inside[0] : inside[-1] + 1] if inside else []
 
 
 def _prompt_ids(

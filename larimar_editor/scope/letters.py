@@ -218,6 +218,7 @@ def _in_other_units(prompt: str, ours: Set[str], query: str, theirs: Set[str]) -
     return {units[each] for each in ours}.isdisjoint({others[each] for each in theirs})
 
 
+@lru_cache(maxsize=4096)
 def _units(text: str) -> dict[str, str]:
     return {found[1]: found[2].lower().rstrip("s") for found in _MEASURED.finditer(text)}
 

@@ -334,8 +334,8 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
             return True if only_time else None  # "was recorded by" June Carter
         vague = any(part.search(answer) for part in (_NUMBER, _PART_OF_TIME, _PERIOD))
         # "weekdays", "payday", "childhood": without a capital it may be any time.
-        vague = vague or _SHORT_DATE.search(target) or not re.search(r"[A-Z]", target)
-        return None if vague or last in _OF_WHAT_HAPPENED else False
+        named = re.search(r"[A-Z]", target) is not None and not _SHORT_DATE.search(target)
+        return None if vague or not named or last in _OF_WHAT_HAPPENED else False
     if word == "where" and (last in ("", *_OF_PLACE) or last == its):
         if time or _PERIOD.search(answer):
             # "1600 Pennsylvania Avenue"; and the office is in room 1204.

@@ -19,6 +19,10 @@ class TruncationWarning(UserWarning):
     """A text is longer than the encoder takes; the message names the text and what was cut."""
 
 
+class SpellingWarning(UserWarning):
+    """The decoder's tokens cannot spell an answer; the message names the fact and what is said instead."""
+
+
 def several(texts: Sequence[str]) -> Sequence[str]:
     """The same texts.
 
@@ -45,6 +49,7 @@ def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, mo
     ids = token_ids(tokenizer, text)
     asked = len(token_ids(tokenizer, prompt.rstrip(" ")))
     answer = max(1, len(ids) - asked)
+    _warn_of_spelling(tokenizer, prompt, target, ids[asked:])
     if answer <= most:
         return text, answer
     cut = str(tokenizer.decode(ids[asked + most :]))
@@ -57,6 +62,26 @@ def kept_answer(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, mo
     # A cut through a letter of several tokens leaves a mark of it.
     kept = str(tokenizer.decode(ids[: asked + most])).rstrip("\ufffd")
     return kept, max(1, len(token_ids(tokenizer, kept)) - asked)
+
+
+def _warn_of_spelling(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, target: str, ids: Sequence[int]
+) -> None:
+    said = str(tokenizer.decode(list(ids)))
+    if spelled(said) != spelled(target):
+        warnings.warn(
+            f"the decoder's tokens cannot spell the answer {_shortened(target)!r} to {prompt!r}: it will say "
+            f"{_shortened(said.strip())!r}",
+            SpellingWarning,
+            stacklevel=6,
+        )
+
+
+def spelled(text: str) -> str:
+    """A text's letters and signs, to compare what went through a tokenizer: however its accents are put
+    together, and without white space.
+    """
+    return "".join(unicodedata.normalize("NFC", text).split())
 
 
 def answer_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, target: str) -> list[int]:

@@ -1,12 +1,17 @@
 """What comes after an answer is the base model's, to the token, in every way of generating."""
 
+import copy
+import warnings
 from dataclasses import replace
 
 import pytest
 import torch
+from tokenizers.normalizers import Lowercase
 
 from larimar_editor.model.after_answer import AnswersSaid
+from larimar_editor.model.prompts import prompts_of
 from larimar_editor.model.reading import Reading
+from larimar_editor.utils.text import SpellingWarning, kept_answer
 
 PROMPTS = ["The capital of Portugal is", "The novel Moby-Dick was written by", "Water boils at"]
 FACTS = [{"prompt": prompt, "target_new": "Oslo"} for prompt in PROMPTS[:2]]
@@ -212,6 +217,66 @@ def test_an_answer_in_a_script_without_spaces_is_found(tokenizer):
     said = AnswersSaid(tokenizer, ["大阪"], [0])
     said.grow(ids)
     assert said.finished
+
+
+def test_an_answer_that_the_prompt_has_begun_is_said_with_its_rest(tokenizer):
+    prompt, rest = (
+        tokenizer(text, add_special_tokens=False).input_ids for text in ("Ada drives a", " green car. It")
+    )
+    said = AnswersSaid(tokenizer, ["a green car"], [len(prompt)])
+    over = said.grow(torch.tensor([prompt + rest]))[0].tolist()
+    texts = [tokenizer.decode(rest[: place + 1]) for place in range(len(rest))]
+    answer = next(place for place, each in enumerate(texts) if each.endswith("car"))
+    assert over[len(prompt) :] == [place > answer for place in range(len(rest))]
+
+
+def test_an_answer_with_its_own_full_stop_is_let_go_at_it(tokenizer):
+    ids = torch.tensor([tokenizer(" Oslo. It", add_special_tokens=False).input_ids])
+    said = AnswersSaid(tokenizer, ["Oslo."], [0])
+    over = said.grow(ids)[0].tolist()
+    texts = [tokenizer.decode(ids[0, : place + 1]) for place in range(ids.shape[1])]
+    stop = next(place for place, each in enumerate(texts) if each.endswith("Oslo."))
+    assert over == [place >= stop for place in range(ids.shape[1])]
+
+
+def test_a_sentence_that_ends_in_a_number_ends(tokenizer):
+    text = " It was all long ago and far away, in the year of 1932. Then they went"
+    ids = torch.tensor([tokenizer(text, add_special_tokens=False).input_ids])
+    said = AnswersSaid(tokenizer, ["Oslo"], [0])
+    over = said.grow(ids)[0].tolist()
+    texts = [tokenizer.decode(ids[0, : place + 1]) for place in range(ids.shape[1])]
+    begins = next(place for place, each in enumerate(texts) if each.endswith("1932. Then"))
+    assert over == [place >= begins for place in range(ids.shape[1])]
+
+
+def test_a_special_token_that_somebody_typed_is_part_of_answer_and_prompt(tiny):
+    """SmolLM2 has one for "<filename>"."""
+    command = "git checkout <filename>"
+    ids = tiny.tokenizer(f" {command} and", add_special_tokens=False, return_tensors="pt").input_ids
+    said = AnswersSaid(tiny.tokenizer, [command], [0])
+    said.grow(ids)
+    assert said.finished
+    question = "What does git add <filename> do?"
+    ids = tiny.tokenizer(question, return_tensors="pt").input_ids
+    assert prompts_of(tiny.tokenizer, ids, turns=tiny.chat_turns) == [question]
+    chat = tiny.tokenizer.apply_chat_template(
+        [{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True
+    )
+    ids = tiny.tokenizer(chat, return_tensors="pt", add_special_tokens=False).input_ids
+    assert prompts_of(tiny.tokenizer, ids, turns=tiny.chat_turns) == [question]
+
+
+def test_an_answer_that_the_decoders_tokens_cannot_spell_is_told_of_and_waited_for_as_they_say_it(tokenizer):
+    lower = copy.deepcopy(tokenizer)
+    lower.backend_tokenizer.normalizer = Lowercase()
+    with pytest.warns(SpellingWarning, match="'Malmö and Co' to 'Ada lives in'.* 'malmö and co'"):
+        kept_answer(lower, "Ada lives in", "Malmö and Co", 40)
+    said = AnswersSaid(lower, ["Malmö and Co"], [0])
+    said.grow(torch.tensor([lower(" malmö and co.", add_special_tokens=False).input_ids]))
+    assert said.finished
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept_answer(tokenizer, "Ada lives in", "Malmö and  Co₂, ½ ?", 40)
 
 
 def test_rows_that_are_chosen_take_along_what_they_said(tokenizer):
