@@ -23,14 +23,19 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     python_requires=">=3.11",
-    # The hyperparameter files stand at the top, as EasyEdit's do, and are installed inside the package.
-    packages=[*find_packages(include=["larimar_editor", "larimar_editor.*"]), "larimar_editor.hparams_files"],
-    package_dir={"larimar_editor.hparams_files": "hparams"},
+    # These stand at the top, the hyperparameter files as EasyEdit's do, and are installed inside the package.
+    packages=[
+        *find_packages(include=["larimar_editor", "larimar_editor.*"]),
+        "larimar_editor.hparams_files",
+        "larimar_editor.configs_files",
+    ],
+    package_dir={"larimar_editor.hparams_files": "hparams", "larimar_editor.configs_files": "configs"},
     package_data={
         "larimar_editor": ["checkpoints/*/*", "evaluation/tables/*.yaml"],
         "larimar_editor.data": ["*.json", "*.txt", "*.yaml", "*.md", "answers/*.txt"],
         "larimar_editor.data.questions": ["*.json", "*.txt", "*.yaml", "*/*.yaml", "*/*.json", "*/*/*.json"],
         "larimar_editor.hparams_files": ["*/*.yaml"],
+        "larimar_editor.configs_files": ["*.yaml", "*/*.yaml"],
     },
     install_requires=[
         "torch>=2.6",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 import yaml
 
@@ -66,8 +66,8 @@ class LarimarHyperParams(_Overrides):
     )
     max_length: int = setting(40, "tokens that EasyEdit's evaluation keeps of a prompt", at_least=1)
     batch_size: int = setting(1, "requests per batch_edit step; EasyEdit's single edits want 1", at_least=1)
-    evaluation_type: str | None = setting(
-        None, "EasyEdit's: LLM-judge, generate-text, or null for teacher-forced scores"
+    evaluation_type: Literal["LLM-judge", "generate-text"] | None = setting(
+        None, "EasyEdit's: how an answer is scored; null: by token accuracy, teacher-forced"
     )
     api_key: str | None = setting(None, "EasyEdit's: of the judge of LLM-judge; null: exact match")
     use_chat_template: bool | None = setting(

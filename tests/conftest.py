@@ -78,6 +78,7 @@ def make_tiny(tokenizer, **settings) -> LarimarForCausalLM:
         memory_slots=2,
         progress=False,
         sentence_encoder=sentence_encoder(),
+        detector=None,
         **({"memory_rows": 8, "scope_threshold": 0.7, "copying": 0.0} | settings),
     )
 

@@ -24,4 +24,5 @@ def test_every_file_of_the_package_is_installed(tmp_path):
     subprocess.run(command, cwd=ROOT, check=True)
     assert files(ROOT) - files(tmp_path) == set()
     settings = lambda folder: {str(path.relative_to(folder)) for path in folder.rglob("*.yaml")}
-    assert settings(ROOT / "hparams") == settings(tmp_path / "larimar_editor" / "hparams_files")
+    for name in ("hparams", "configs"):
+        assert settings(ROOT / name) == settings(tmp_path / "larimar_editor" / f"{name}_files")

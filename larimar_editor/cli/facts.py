@@ -175,7 +175,7 @@ def _id_of(file: StateFile, name: str) -> int:
     from larimar_editor.state.fact import key_of
 
     found = [id for id in file.ids_of(key_of(name)) if file.is_written(id)]
-    if not found and name.isdecimal() and file.is_written(int(name)):
+    if not found and name.isdecimal() and int(name) < 2**63 and file.is_written(int(name)):
         found = [int(name)]
     if not found:
         raise ValueError(f"cannot forget {name!r}: it is not written. `facts list` shows what is.")

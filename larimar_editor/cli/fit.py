@@ -60,19 +60,13 @@ def fit(
     """
     import torch
 
-    from larimar_editor.model.checkpoint import checkpoint_folder, external_detector_of
     from larimar_editor.model.closed_form import fit as closed_form
     from larimar_editor.model.loading import load_decoder
 
     start = time.perf_counter()
     decoder, tokenizer = load_decoder(model, dtype, device)
     chosen = _texts(text, facts, sentences, seed)
-    weights: dict[str, torch.Tensor] = {}
-    settings: dict[str, Any] = {}
-    if detector != "none":
-        weights, settings = external_detector_of(checkpoint_folder(detector))
-    if scope_threshold is not None:
-        settings["scope_threshold"] = scope_threshold
+    settings: dict[str, Any] = {} if scope_threshold is None else {"scope_threshold": scope_threshold}
     larimar = closed_form(
         decoder,
         tokenizer,
@@ -84,9 +78,9 @@ def fit(
         value_gain=value_gain,
         batch_size=batch_size,
         seed=seed,
+        detector=None if detector == "none" else detector,
         **settings,
     )
-    larimar.detectors.weights = weights
     larimar.save_pretrained(out, dtype=torch.float16)
     _report(larimar, out, len(chosen), start)
 

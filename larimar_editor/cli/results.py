@@ -68,8 +68,9 @@ def results(
     from larimar_editor.evaluation.published.plan import Plan
     from larimar_editor.evaluation.tables import find
     from larimar_editor.hparams import find_hparams
+    from larimar_editor.utils.files import find_config
 
-    planned = Plan.read(plan)
+    planned = Plan.read(find_config(plan))
     chosen = names_in(only)
     if chosen and (unknown := set(chosen) - {each.name for each in planned.tables}):
         raise typer.BadParameter(f"not planned: {', '.join(sorted(unknown))}", param_hint="--only")

@@ -23,7 +23,7 @@ def search_settings(
         Optional[Path],
         typer.Option(
             help="Edits to tune on, in any format that is read; not those of an evaluation. By default the "
-            "last of the project's own: `compare` takes the first."
+            "last of the project's own 60, of which `compare` without --data takes the first."
         ),
     ] = None,
     grid: Annotated[
@@ -69,6 +69,8 @@ def search_settings(
     if alone := [name for name, values in given.items() if not isinstance(values, list) or not values]:
         raise typer.BadParameter(f"--try {alone[0]} needs a list of values, such as {alone[0]}=[0.1, 0.5]")
     wanted = {name: [number(value) for value in values] for name, values in given.items()}
+    if method == "IKE":
+        raise typer.BadParameter("IKE edits nothing: it has no settings that single edits could be scored by")
     wanted = wanted or dict(GRIDS.get(method, {}))
     if not wanted:
         raise typer.BadParameter(f"what to search of {method} is not known: name it with --try")

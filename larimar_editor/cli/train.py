@@ -13,7 +13,9 @@ from larimar_editor.cli.options import DtypeOption, SetOption, settings_of
 
 
 def train(
-    settings: Annotated[Path, typer.Argument(help="YAML file of the run; see configs/training.")],
+    settings: Annotated[
+        Path, typer.Argument(help="YAML file of the run, or the name of one that ships: configs/training/...")
+    ],
     out: Annotated[
         Path, typer.Option(help="Folder of the run. A run that was interrupted goes on from its last save.")
     ] = Path("runs/larimar"),

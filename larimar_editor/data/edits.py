@@ -78,9 +78,12 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
     edits = []
     for number, record in enumerate(records[:limit]):
         try:
-            edits.append(_read(record, number))
+            edits.append(edit := _read(record, number))
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}, record {number}: not a known format, it lacks {error}") from error
+        for name in ("prompt", "target_new"):
+            if not isinstance(value := getattr(edit, name), str):
+                raise ValueError(f"{path}, record {number}: {name!r} must be a text, got {value!r}")
     return [edit for edit in edits if edit.target_new.strip()]
 
 

@@ -11,12 +11,22 @@ from larimar_editor.checkpoints import shipped
 from larimar_editor.easyedit.finding import EasyEditSource
 from larimar_editor.easyedit.mending import LlamaTokenizer, OfflineNltk
 from larimar_editor.editor import LarimarRewriteExecutor
+from larimar_editor.hparams import LarimarHyperParams
 from larimar_editor.model.checkpoint import checkpoint_folder
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.prompts import announced_prompts
 from larimar_editor.pretrained.embedded import resolve
+from larimar_editor.utils.settings import check_one
 
 ALG_NAME = "LARIMAR"
+# Editors of EasyEdit that no memory fits: they undo edits by names of the decoder's weights, edit a
+# disposition, or pictures.
+_OF_OTHER_KINDS = (
+    ("concept_editor", "ConceptEditor"),
+    ("safety_editor", "SafetyEditor"),
+    ("per_editor", "PerEditor"),
+    ("multimodal_editor", "MultimodalEditor"),
+)
 
 
 def available_methods() -> list[str]:
@@ -39,7 +49,7 @@ def register(source: EasyEditSource) -> None:
     batch = importlib.import_module("easyeditor.editors.batch_editor").BatchEditor
     batch.is_batchable_method = staticmethod(_or_larimar(batch.is_batchable_method))
     editing.BaseEditor.__init__ = _wrapping_init(editing.BaseEditor.__init__, executor)
-    for name, editor in (("concept_editor", "ConceptEditor"), ("safety_editor", "SafetyEditor")):
+    for name, editor in _OF_OTHER_KINDS:
         module = sys.modules.get(f"easyeditor.editors.{name}")
         if (found := getattr(module, editor, None)) is not None:
             found.__init__ = _refusing_init(found.__init__)
@@ -85,6 +95,7 @@ def _wrapping_init(original, executor: LarimarRewriteExecutor):
             name = hparams.model_name
             hparams.model_name = _loadable(resolve(name), name)
             if getattr(hparams, "alg_name", None) == ALG_NAME:  # before a large decoder is loaded for nothing
+                check_one(LarimarHyperParams, "evaluation_type", getattr(hparams, "evaluation_type", None))
                 checkpoint_folder(hparams.larimar_checkpoint or shipped(name), name)
         original(self, hparams, *args, **kwargs)
         if self.alg_name == ALG_NAME:
@@ -105,13 +116,13 @@ def _loadable(folder: str, name: str) -> str:
 
 
 def _refusing_init(original):
-    """An editor that takes a method's weights back by their names in the decoder has no use for a memory."""
+    """Of an editor that has no use for a memory of facts."""
 
     @functools.wraps(original)
     def __init__(self, hparams, *args, **kwargs):
         if getattr(hparams, "alg_name", None) == ALG_NAME:
             raise NotImplementedError(
-                f"{type(self).__name__} does not know how to undo LARIMAR's edits: use BaseEditor"
+                f"{type(self).__name__} does not know LARIMAR's edits, nor how to undo them: use BaseEditor"
             )
         original(self, hparams, *args, **kwargs)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from transformers.utils import cached_file
 
 from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.model.configuration import LarimarConfig
@@ -25,27 +27,36 @@ if TYPE_CHECKING:
     from larimar_editor.model.larimar import LarimarForCausalLM
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")  # as "me/larimar-llama"
 _SCOPE = "scope."  # how names of the scope detectors' weights begin
 
 
-def checkpoint_folder(name_or_path: str | Path, model: str = "MODEL") -> Path:
-    """The folder of a checkpoint, by its path or, where there is no such folder, by the name of one that
-    ships.
+def checkpoint_folder(name_or_path: str | Path, model: str = "MODEL", **of_hub) -> Path:
+    """The folder of a checkpoint, by its path; where there is no such folder, by the name of one that ships,
+    or of a repository on the Hugging Face hub, from which both files are fetched.
 
     Args:
         name_or_path: either.
         model: the decoder's name, for the message.
+        of_hub: ``revision``, ``subfolder``, ``token``, ``cache_dir`` and the like, as transformers has them.
 
     Raises:
-        FileNotFoundError: neither; the message says what a checkpoint has, and what ships.
+        FileNotFoundError: none of these; the message says what a checkpoint has, and what ships.
     """
     for folder in (Path(name_or_path), CHECKPOINTS.get(str(name_or_path), Path(name_or_path))):
         if (folder / CONFIG).exists() and (folder / WEIGHTS).exists():
             return folder
+    nor_fetched = ""
+    if _REPOSITORY.fullmatch(str(name_or_path)) and not Path(name_or_path).exists():
+        try:
+            fetched = [str(cached_file(name_or_path, each, **of_hub)) for each in (CONFIG, WEIGHTS)]
+            return Path(fetched[0]).parent
+        except OSError as error:
+            nor_fetched = f" Nor does the hub give it: {str(error).splitlines()[0]}"
     raise FileNotFoundError(
         f"{Path(name_or_path).resolve()} is no Larimar checkpoint: it needs {CONFIG} and {WEIGHTS}. There "
         f"ships {', '.join(CHECKPOINTS)}; `larimar-editor fit --model {model} --out {name_or_path}` makes "
-        "one."
+        f"one.{nor_fetched}"
     )
 
 

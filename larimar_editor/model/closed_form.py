@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -17,6 +19,8 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from larimar_editor.checkpoints import CHECKPOINTS
+from larimar_editor.model.checkpoint import checkpoint_folder, external_detector_of
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import KeyValueProjection
 from larimar_editor.model.key_values import DecoderStates, signature
@@ -43,6 +47,7 @@ def fit(
     seed: int = 0,
     progress: bool = True,
     sentence_encoder: SentenceTransformer | None = None,
+    detector: str | Path | None = next(iter(CHECKPOINTS)),
     **settings,
 ) -> LarimarForCausalLM:
     """Fit the closed form.
@@ -61,11 +66,16 @@ def fit(
         seed: of the randomised PCA.
         progress: whether to show a progress bar.
         sentence_encoder: the external scope detector's, where it is loaded already.
+        detector: checkpoint, by folder or name, whose external scope detector it gets, with its thresholds;
+            None: the sentence encoder as it is. A detector knows nothing of the decoder.
         settings: further settings of `LarimarSettings`; ``copying`` is on where it is not among them.
 
     Raises:
         ValueError: too few sentences for ``code_size``.
+        FileNotFoundError: no such ``detector``.
     """
+    nothing: tuple[dict[str, Tensor], dict[str, Any]] = {}, {}
+    weights, of_detector = nothing if detector is None else external_detector_of(checkpoint_folder(detector))
     states = DecoderStates(decoder, tokenizer)
     code_size = min(code_size, states.shape.size)
     rows = _collect(states, sentences, memory_slots, code_size, batch_size, progress)
@@ -77,9 +87,10 @@ def fit(
         memory_slots=memory_slots,
         key_gain=key_gain,
         value_gain=value_gain,
-        **(FIT_COPYING | settings),
+        **(FIT_COPYING | of_detector | settings),
     )
     model = LarimarForCausalLM(config, decoder, tokenizer, sentence_encoder)
+    model.detectors.weights = weights
     for part in {model.projection, model.analysis}:  # one, or with tied_projection: false two
         _set(part, mean, scale, basis)
     _note(model, sentences, explained)

@@ -61,6 +61,7 @@ class _Generation:
 
 # Of the decoder's loader, what the tokenizer's is given too.
 _OF_HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token", "trust_remote_code")
+_OF_A_REPOSITORY = ("revision", "subfolder")
 _GENERATION: ContextVar[_Generation | None] = ContextVar("larimar_generation", default=None)
 
 
@@ -213,8 +214,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """Load a checkpoint.
 
         Args:
-            pretrained_model_name_or_path: folder with ``config.json`` and ``model.safetensors``, or the name
-                of a checkpoint that ships, such as ``smollm2-135m``.
+            pretrained_model_name_or_path: folder with ``config.json`` and ``model.safetensors``, the name of
+                a checkpoint that ships, such as ``smollm2-135m``, or of a repository on the Hugging Face hub.
             decoder: an instance of the checkpoint's base model that is loaded already; else it is loaded by
                 the name in the configuration.
             tokenizer: the decoder's; loaded when None.
@@ -222,14 +223,26 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             sentence_encoder: the external scope detector's, where it is loaded already.
             dtype, device_map: passed to the decoder's loader.
             overrides: settings of `LarimarSettings` to change; what is none of them goes to the decoder's
-                loader, and what concerns the hub to the tokenizer's, too.
+                loader, and what concerns the hub to the tokenizer's, too. Of a checkpoint on the hub
+                ``revision`` and ``subfolder`` are its own, and the rest is for both.
 
         Raises:
-            FileNotFoundError: no checkpoint there.
+            FileNotFoundError: no checkpoint there, or not the decoder that it names.
+            TypeError: a model in place of the name.
             ValueError: a damaged checkpoint, one for another decoder, a setting out of its range, one that is
                 nearly a setting's name, or ``dtype`` or ``device_map`` with a decoder that is loaded already.
         """
-        folder = checkpoint_folder(pretrained_model_name_or_path)
+        if not isinstance(pretrained_model_name_or_path, (str, Path)):
+            raise TypeError(
+                "the first argument is a checkpoint's folder or name; a decoder that is loaded already is "
+                "given as from_pretrained(FOLDER, decoder=decoder, tokenizer=tokenizer)"
+            )
+        fetching = overrides.keys() & {*_OF_HUB, *_OF_A_REPOSITORY} - {"trust_remote_code"}
+        folder = checkpoint_folder(
+            pretrained_model_name_or_path, **{name: overrides[name] for name in fetching}
+        )
+        if not Path(pretrained_model_name_or_path).exists():
+            overrides = {name: value for name, value in overrides.items() if name not in _OF_A_REPOSITORY}
         dtype = overrides.pop("torch_dtype", None) if dtype is None else dtype
         config = LarimarConfig.from_pretrained(folder) if config is None else config
         config = config.changed(
@@ -244,10 +257,19 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             if meant := LarimarConfig.meant_by(name):
                 raise ValueError(f"no setting is called {name}: is {meant} meant?")
         if decoder is None:
-            name = resolve(config.base_model_name_or_path)
-            decoder = AutoModelForCausalLM.from_pretrained(
-                name, dtype=dtype or "auto", device_map=device_map, **options
-            )
+            named = config.base_model_name_or_path
+            # A folder's name may be meant from where the checkpoint is.
+            name = str(folder / named) if (folder / named).is_dir() else resolve(named)
+            try:
+                decoder = AutoModelForCausalLM.from_pretrained(
+                    name, dtype=dtype or "auto", device_map=device_map, **options
+                )
+            except OSError as error:
+                raise FileNotFoundError(
+                    f"the decoder {named} that {folder} names is not here. Give its place, as "
+                    "base_model_name_or_path=..., or itself, as decoder=... and tokenizer=...: "
+                    f"{str(error).splitlines()[0]}"
+                ) from error
         if tokenizer is None:
             of_hub = {name: options[name] for name in _OF_HUB if name in options}
             tokenizer = tokenizer_of(str(decoder.name_or_path), **of_hub)

@@ -158,14 +158,17 @@ class GraphIndex:
 
 
 def indexed(index: GraphIndex, compare: Lookup, written: Tensor, alive: Tensor) -> Lookup:
-    """A look-up that asks an index, and ``compare``, which compares with every row, where the index knows
-    only dead ones.
+    """A look-up that asks an index, and ``compare``, which compares with every row, where of what the index
+    finds too few are alive: what is found does not depend on what was forgotten nearby.
     """
 
     def nearest(queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         index.extend(written)
         score, row = index.nearest(queries, alive, count)
-        if bool((missing := row[:, 0] < 0).any()):
+        if bool((row < 0).any()):
+            missing = (row >= 0).sum(dim=1) < min(count, int(alive.sum()))
+            if not bool(missing.any()):
+                return score, row
             compared = compare(queries[missing.to(queries.device)], count)
             score[missing], row[missing] = (result.cpu() for result in compared)
         return score, row

@@ -103,7 +103,7 @@ class Fact:
         for name, value in values.items():
             if value is None:
                 raise ValueError(f"a request needs {name!r}: {dict(request)}")
-        prompt, subject = values["prompt"], request.get("subject") or None
+        prompt, subject = values["prompt"], request.get("subject")
         if subject is not None and not isinstance(subject, str):
             raise ValueError(f"'subject' must be a text, got {subject!r} in {dict(request)}")
         if isinstance(prompt, str) and "{}" in prompt and subject:

@@ -12,6 +12,7 @@ import yaml
 from larimar_editor.hparams import CHECKPOINT_SETTINGS, LarimarHyperParams, made_by_fit
 from larimar_editor.model.settings import LarimarSettings
 from larimar_editor.training.rows import RowSettings
+from larimar_editor.utils.files import find_config
 from larimar_editor.utils.settings import build, check, setting, table
 
 
@@ -152,16 +153,14 @@ class TrainingSettings:
         """Read a YAML file.
 
         Args:
-            path: the file.
+            path: the file, or the name of one that ships (`find_config`).
             overrides: values in place of the file's, with dotted names such as ``optimisation.steps``.
 
         Raises:
             FileNotFoundError: no such file.
             ValueError: an unknown key, or a value out of its range; the message names it.
         """
-        path = Path(path)
-        if not path.exists():
-            raise FileNotFoundError(f"no training file {path}")
+        path = find_config(path)
         try:
             values = yaml.safe_load(path.read_text(encoding="utf-8"))
         except yaml.YAMLError as error:

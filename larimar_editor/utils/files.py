@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+_PACKAGE = Path(__file__).parents[1]
+# In an installed package, and in a checkout.
+_CONFIGS = (_PACKAGE / "configs_files", _PACKAGE.parent / "configs")
+
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[TextIO]:
@@ -29,6 +33,24 @@ def written_whole(path: Path) -> Iterator[TextIO]:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def find_config(path: str | Path) -> Path:
+    """A configuration file by its path or, where there is none, of that name among those that ship, such as
+    ``configs/training/smollm2-135m.yaml``.
+
+    Raises:
+        FileNotFoundError: neither.
+    """
+    given = Path(path)
+    name = given.relative_to("configs") if given.parts[:1] == ("configs",) else given
+    for each in (given, *(folder / name for folder in _CONFIGS)):
+        if each.is_file():
+            return each
+    ship = sorted(
+        f"configs/{each.relative_to(folder)}" for folder in _CONFIGS for each in folder.rglob("*.yaml")
+    )
+    raise FileNotFoundError(f"no file {given}; there ship {', '.join(ship)}")
 
 
 def flush(path: Path) -> None:

@@ -72,6 +72,7 @@ def test_an_export_is_imported_in_blocks_and_taken_up_where_it_was_stopped(call,
         ('["a", "b"]', "an object with 'prompt'"),
         ('{"prompt": "a", ', "line 3: Expecting"),
         ('{"prompt": "a", "target_new": "b", "subject": 4}', "'subject' must be a text"),
+        ('{"prompt": "a", "target_new": "b", "subject": false}', "'subject' must be a text"),
         ("\xff".encode("latin-1"), "line 3: "),
     ],
 )

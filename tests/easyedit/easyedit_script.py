@@ -88,7 +88,7 @@ named = ("easyeditor", "easyeditor.evaluate", "easyeditor.evaluate.evaluate_util
 seen["measures"] = len({id(importlib.import_module(name).test_prediction_acc) for name in named})
 seen["root_level"] = logging.getLogger().level
 seen["refused"] = []
-for kind in ("ConceptEditor", "SafetyEditor"):
+for kind in ("ConceptEditor", "SafetyEditor", "PerEditor"):
     try:
         getattr(easyeditor, kind)(hparams)
     except (NotImplementedError, AttributeError) as error:

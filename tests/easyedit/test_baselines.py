@@ -1,5 +1,6 @@
 """The plumbing of the comparison; the methods themselves run in `make compare`."""
 
+import importlib
 import json
 from dataclasses import asdict
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from larimar_editor.easyedit.baselines import conditions
 from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.baselines.in_context import telling
 from larimar_editor.easyedit.baselines.jobs import Job, digest
-from larimar_editor.easyedit.baselines.leftovers import returning_weights
+from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits, returning_weights
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.records import LeftOut
 from larimar_editor.evaluation.tables import find
@@ -93,6 +94,28 @@ def test_ultraedit_returns_the_weights_that_it_changed():
     edited, originals = returning_weights(edit)(model, None, [], hparams, copy=False)
     assert edited is model and not torch.equal(model[1].weight, before)
     assert originals.keys() == {"1.weight"} and torch.equal(originals["1.weight"], before)
+
+
+def test_ultraedit_goes_on_with_what_it_has_learned_of_earlier_edits():
+    """EasyEdit begins it anew with every call; the next single edit still stands on none."""
+
+    class Executor:
+        is_init = False
+
+        def apply(self, model, tok, requests, hparams, **options):
+            return model, self.is_init
+
+    executor, model = Executor(), torch.nn.Linear(2, 2)
+    apply = returning_weights(executor.apply)
+    apply(model, None, [], SimpleNamespace(inner_params=[]))
+    assert executor.is_init is True
+    methods = importlib.import_module("easyeditor.util.alg_dict").ALG_DICT
+    if "ULTRAEDIT" not in methods:
+        pytest.skip("this EasyEdit has no UltraEdit")
+    its = methods["ULTRAEDIT"].__self__
+    its.is_init = True
+    forget_earlier_edits("ULTRAEDIT")
+    assert its.is_init is False
 
 
 class Told(torch.nn.Module):

@@ -65,6 +65,8 @@ def test_a_life_goes_on_where_it_was_stopped(context, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         lifelong.EVALUATION.run(context, tmp_path / "lifelong", progress=False)
     assert model.is_empty(), "the model is as it was"
+    with pytest.raises(ValueError, match=r"records made with .*seed"):  # other facts; none was asked yet
+        lifelong.EVALUATION.run(replace(context, seed=1), tmp_path / "lifelong", progress=False)
     monkeypatch.setattr(model, "write", lambda requests: written.extend(requests) or write(requests))
     summary = lifelong.EVALUATION.run(context, tmp_path / "lifelong", progress=False)
     assert len(written) == 40, "no fact is written twice"

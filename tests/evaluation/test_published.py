@@ -19,7 +19,7 @@ from larimar_editor.easyedit.baselines import conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import start_again
 from larimar_editor.evaluation.harness.report import note
-from larimar_editor.evaluation.published.pages import Published, command
+from larimar_editor.evaluation.published.pages import Published, _mark, command
 from larimar_editor.evaluation.published.plan import Plan
 from larimar_editor.evaluation.tables import NAMES, find
 from larimar_editor.hparams import find_hparams
@@ -27,7 +27,7 @@ from larimar_editor.hparams import find_hparams
 ROOT = Path(__file__).parents[2]
 PLAN = """
 tables:
-  compare: {baselines: 4, reading: Read it slowly.}
+  compare: {baselines: 8, reading: Read it slowly.}
   zsre: {limit: 2}
 brief:
   - {table: compare, column: rewrite_acc, measure: right}
@@ -37,9 +37,9 @@ brief:
 
 # ROME is wrong every time, MEMIT now and then.
 RECORDS = {
-    "LARIMAR": [record(0.5)] * 4,
-    "ROME": [record(30.0, "another CPU", rewrite_acc=0.0)] * 4,
-    "MEMIT": [record(10.0, rewrite_acc=value) for value in (1.0, 1.0, 1.0, 0.5)],
+    "LARIMAR": [record(0.5)] * 8,
+    "ROME": [record(30.0, "another CPU", rewrite_acc=0.0)] * 8,
+    "MEMIT": [record(10.0, rewrite_acc=value) for value in 2 * (1.0, 1.0, 1.0, 0.5)],
 }
 
 
@@ -48,7 +48,7 @@ def published(tmp_path):
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN)
     context = Context(
-        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given(RECORDS)
+        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=8, limit=8, baselines=Given(RECORDS)
     )
     find("compare").run(context, tmp_path / "out" / "compare", progress=False)
     return Published(tmp_path / "out", Plan.read(path))
@@ -61,7 +61,7 @@ def cells(text, start):
 
 def test_records_of_a_method_with_other_settings_are_made_again(published, monkeypatch, tmp_path):
     context = Context(
-        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given(RECORDS)
+        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=8, limit=8, baselines=Given(RECORDS)
     )
     out, asked = tmp_path / "out" / "compare", []
     known = Given.single_edits
@@ -79,9 +79,16 @@ def test_records_of_a_method_with_other_settings_are_made_again(published, monke
 
 def test_the_table_in_brief_says_who_is_ahead_where_the_cases_say_so(published):
     right, seconds = cells(published.brief(), "right"), cells(published.brief(), "seconds")
-    assert right[:3] == ["1.000", "0.000 +", "0.875"], "half a case of four tells nothing apart"
+    assert right[:3] == ["1.000", "0.000 +", "0.875"], "a case of eight tells nothing apart"
     assert seconds[:3] == ["0.500", "30.0", "10.0"], "a median is not of any one case"
     assert len(right) == len(seconds) == 3, "methods that were not run have no column"
+
+
+def test_a_mark_never_contradicts_the_test_beside_it(published):
+    """Of four cases, all one way, the interval excludes zero, and chance does so in one of eight."""
+    apart = {"value": 1.0, "low": 0.51, "high": 1.0, "p": 0.125}
+    assert (_mark(apart, "higher"), _mark(apart | {"p": 0.04}, "higher")) == ("", " +")
+    assert _mark(apart | {"p": 0.04}, "lower") == " **-**"
 
 
 def test_the_page_has_what_was_run_how_to_read_it_and_what_is_missing(published):
@@ -89,7 +96,7 @@ def test_the_page_has_what_was_run_how_to_read_it_and_what_is_missing(published)
     summary = published.summaries["compare"]
     assert page.startswith("# Results\n\n## In brief\n") and "Read it slowly." in page
     assert "Planned and not measured: zsre." in page and note(summary) in page
-    assert "larimar-editor eval compare --dtype float32 --limit 4 --baselines 4\n" in page
+    assert "larimar-editor eval compare --dtype float32 --limit 8 --baselines 8\n" in page
     assert (published.folder / "compare" / "table.md").read_text().strip() in page
     assert (published.folder / "compare" / "paired.md").read_text().strip() in page
     assert page.endswith("\n\n## And more\n")
@@ -164,7 +171,7 @@ def test_other_models_have_a_column_each_where_they_are_measured(published, tmp_
     assert page.index("## compare") < page.index("## Other decoders") < page.index("Closing.")
     section = page.split("## Other decoders")[1]
     assert "Made elsewhere." in section and "Qwen" not in section
-    assert cells(section, "right")[0] == cells(section, "right")[1] == "1.000 (0.510 to 1.000; n = 4)"
+    assert cells(section, "right")[0] == cells(section, "right")[1] == "1.000 (0.676 to 1.000; n = 8)"
     assert cells(section, "right, of MEMIT")[1].startswith("0.875 (")
     assert cells(section, "not measured") == ["–", "–"]
 
@@ -196,7 +203,7 @@ def test_a_plan_with_what_nothing_reads_is_refused(text, message, tmp_path):
 
 def test_records_of_another_checkpoint_are_made_again_and_no_others(tmp_path):
     context = Context(
-        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=4, limit=4, baselines=Given(RECORDS)
+        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=8, limit=8, baselines=Given(RECORDS)
     )
     find("compare").run(context, tmp_path, progress=False)
     assert not start_again(tmp_path, context) and (tmp_path / "records.jsonl").exists()

@@ -34,6 +34,7 @@ def tiny(tokenizer):
         memory_slots=2,
         progress=False,
         sentence_encoder=sentence_encoder(),
+        detector=None,
         rest_dtype="float32",
         scope_threshold=0.9,
         copying=0.9,

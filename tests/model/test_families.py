@@ -97,7 +97,7 @@ def family(name, vocab_size):
 
 def fitted(name, tokenizer):
     decoder = family(name, len(tokenizer))
-    settings = dict(code_size=16, memory_slots=2, progress=False, memory_rows=4)
+    settings = dict(code_size=16, memory_slots=2, progress=False, memory_rows=4, detector=None)
     return share_sentence_encoder(fit(decoder, tokenizer, SENTENCES, name=name, **settings))
 
 

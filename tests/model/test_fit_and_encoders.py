@@ -6,6 +6,7 @@ from conftest import SENTENCES, make_tiny, tiny_llama
 from sklearn.decomposition import PCA
 
 from larimar_editor.data.texts import read_sentences
+from larimar_editor.model.checkpoint import checkpoint_folder, external_detector_of
 from larimar_editor.model.closed_form import fit, principal_components, refit
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import TEXTS_PER_PASS, KeyValueProjection, TransformerEncoder
@@ -37,6 +38,17 @@ def test_what_counts_for_more_is_kept_better():
         kept = ((rows - mean) / scale) @ basis @ basis.T * scale + mean
         unexplained.append((rows - kept).view(600, 4, 6).square().mean((0, 2)))
     assert unexplained[1][0] < 0.2 * unexplained[0][0] and unexplained[1][1] > unexplained[0][1]
+
+
+def test_what_is_fitted_has_the_shipped_detector_unless_it_is_not_wanted(tokenizer):
+    decoder = tiny_llama(len(tokenizer))
+    settings = {"name": "t", "code_size": 8, "memory_slots": 1, "progress": False}
+    weights, shipped = external_detector_of(checkpoint_folder("smollm2-135m"))
+    model = fit(decoder, tokenizer, SENTENCES, **settings)
+    assert model.detectors.weights.keys() == weights.keys()
+    assert model.config.scope_threshold == shipped["scope_threshold"]
+    assert fit(decoder, tokenizer, SENTENCES, **settings, scope_threshold=0.3).config.scope_threshold == 0.3
+    assert not fit(decoder, tokenizer, SENTENCES, **settings, detector=None).detectors.weights
 
 
 def test_an_encoder_made_anew_keeps_what_was_trained(tokenizer):

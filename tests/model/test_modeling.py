@@ -31,6 +31,7 @@ from larimar_editor import (
     apply_larimar_to_model,
 )
 from larimar_editor.checkpoints import shipped
+from larimar_editor.model import checkpoint as checkpoint_module
 from larimar_editor.model.adapters import DecoderAdapters
 from larimar_editor.model.cache import LarimarCache
 from larimar_editor.model.closed_form import fit
@@ -858,6 +859,48 @@ def test_a_decoder_is_pickled_as_before(tiny):
     decoder = pickle.loads(pickle.dumps(tiny.decoder))
     ids = torch.tensor([[1, 5, 9]])
     assert decoder(ids).logits.equal(tiny.decoder(ids).logits)
+
+
+def test_what_was_pushed_to_a_hub_is_loaded_from_it(tiny, tmp_path, monkeypatch):
+    """Its revision is the checkpoint's, and not the decoder's, which is another repository."""
+    tiny.save_pretrained(tmp_path)
+    asked = []
+
+    def cached_file(name, file, **of_hub):
+        asked.append((name, file, of_hub))
+        if name == "me/none":
+            raise OSError("no such repository")
+        return str(tmp_path / file)
+
+    monkeypatch.setattr(checkpoint_module, "cached_file", cached_file)
+    tokenizer = tiny.tokenizer
+    given = {"decoder": tiny.decoder, "tokenizer": tokenizer, "revision": "v2", "token": "secret"}
+    with pytest.raises(ValueError, match="no setting is called token"):
+        LarimarForCausalLM.from_pretrained("me/tiny", **given)
+    given.pop("token")
+    model = LarimarForCausalLM.from_pretrained("me/tiny", **given)
+    assert model.projection.basis.equal(tiny.projection.basis)
+    assert asked[-2:] == [
+        ("me/tiny", each, {"revision": "v2"}) for each in ("config.json", "model.safetensors")
+    ]
+    with pytest.raises(FileNotFoundError, match=r"no Larimar checkpoint.*no such repository"):
+        LarimarForCausalLM.from_pretrained("me/none", **given)
+
+
+def test_a_decoder_that_is_not_there_is_named_with_both_ways_out(tiny, tmp_path):
+    tiny.save_pretrained(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"base_model_name_or_path=.*decoder="):
+        LarimarForCausalLM.from_pretrained(tmp_path, base_model_name_or_path="nowhere/at-all")
+    with pytest.raises(TypeError, match=r"from_pretrained\(FOLDER, decoder=decoder"):
+        LarimarForCausalLM.from_pretrained(tiny.decoder)
+
+
+def test_a_decoder_beside_its_checkpoint_travels_with_it(tiny, tmp_path):
+    tiny.save_pretrained(tmp_path)
+    tiny.decoder.save_pretrained(tmp_path / "its-decoder")
+    tiny.tokenizer.save_pretrained(tmp_path / "its-decoder")
+    model = LarimarForCausalLM.from_pretrained(tmp_path, base_model_name_or_path="its-decoder")
+    assert model.decoder.lm_head.weight.equal(tiny.decoder.lm_head.weight)
 
 
 def test_a_size_of_shards_as_push_to_hub_gives_it_is_taken(tiny, tmp_path):

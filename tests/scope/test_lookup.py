@@ -119,6 +119,19 @@ def test_rows_of_a_later_state_and_dead_ones_are_passed_over(faiss):
     assert (first(indexed(index, exact(cosine, rows, last), rows, last), rows[:50])[1] == 7).all()
 
 
+def test_candidates_are_as_many_whatever_was_forgotten_nearby(faiss):
+    """The second stage is shown several, of which the nearest may not be the one."""
+    near = torch.nn.functional.normalize(torch.eye(16)[:1] + 0.01 * unit(15, 16), dim=1)
+    rows = torch.cat((near, unit(500, 16)))
+    alive = torch.ones(len(rows), dtype=torch.bool)
+    alive[1:15] = False
+    index = GraphIndex(16)
+    index.extend(rows)
+    compare = exact(cosine, rows, alive)
+    found, wanted = indexed(index, compare, rows, alive)(near[:1], 8), compare(near[:1], 8)
+    assert found[1].tolist() == wanted[1].tolist() and (found[1] >= 0).all()
+
+
 def test_a_model_with_an_index_decides_as_without(faiss, tiny, monkeypatch):
     monkeypatch.setattr(episodic_module, "INDEX_FROM", 1)
     prompts = [fact["prompt"] for fact in FACTS] + ["Portugal's capital is the city of", *UNRELATED]

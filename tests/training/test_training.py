@@ -608,6 +608,7 @@ def test_other_families_are_fitted_and_trained(run_folder, tokenizer, family):
         memory_slots=2,
         progress=False,
         memory_rows=8,
+        detector=None,
     )
     closed.save_pretrained(run_folder / family, dtype=torch.float32)
     changes = {

@@ -11,10 +11,11 @@ import torch
 
 
 def returning_weights(apply_algo: Callable) -> Callable:
-    """UltraEdit with the weights that it changed, as they were.
+    """UltraEdit with the weights that it changed, as they were, and with what it learned from earlier edits.
 
-    It looks them up under the names of their modules, finds none and returns none: EasyEdit then puts nothing
-    back, and each single edit stands on all those before.
+    It looks the weights up under the names of their modules, finds none and returns none: EasyEdit then puts
+    nothing back, and each single edit stands on all those before. And it never notes that it has begun, so
+    that the means and deviations by which it normalises, meant to be of all edits so far, are of one.
     """
 
     @functools.wraps(apply_algo)
@@ -22,6 +23,8 @@ def returning_weights(apply_algo: Callable) -> Callable:
         names = {f"{name.removesuffix('.weight')}.weight" for name in hparams.inner_params}
         before = {name: value.detach().clone() for name, value in model.named_parameters() if name in names}
         edited, _ = apply_algo(model, tok, requests, hparams, **options)
+        if (executor := getattr(apply_algo, "__self__", None)) is not None:
+            executor.is_init = True
         return edited, before
 
     return apply
@@ -56,9 +59,11 @@ def unloading(apply_algo: Callable) -> Callable:
 def forget_earlier_edits(method: str) -> None:
     """Make the next edit one that stands on none.
 
-    AlphaEdit keeps the keys of all its edits, so as to spare them in the next ones: also of those that were
-    taken back.
+    AlphaEdit keeps the keys of all its edits, so as to spare them in the next ones, and UltraEdit their means
+    and deviations: also of those that were taken back.
     """
+    if method == "ULTRAEDIT":
+        importlib.import_module("easyeditor.util.alg_dict").ALG_DICT[method].__self__.is_init = False
     if method == "AlphaEdit":
         module: Any = importlib.import_module("easyeditor.models.alphaedit.AlphaEdit_main")
         module.cache_c_new = False

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.easyedit.baselines.jobs import Job
@@ -36,6 +37,7 @@ def run_job(job: Job) -> None:
         edit = Edit.from_dict(case)
         probe.before(editor.model, edit)
         forget_earlier_edits(job.method)
+        torch.manual_seed(0)  # what is drawn is the same in a run that goes on
         metrics, *_ = editor.edit(**_arguments(edit, release_2023), **unrelated(edit))
         record = {"case_id": edit.case_id, "pre": _flat(metrics[0]["pre"]), "post": _flat(metrics[0]["post"])}
         seconds = apply_algo.seconds.pop()

@@ -246,7 +246,8 @@ def _same_settings(out: Path, context: Context) -> None:
 def _settings_of(out: Path) -> dict | None:
     """Those of the records in a folder; None where it has none, as after a run that failed."""
     path = out / "settings.json"
-    has_records = any(each.stat().st_size for each in out.glob("records*.jsonl"))
+    # Or facts, of which none has been asked yet.
+    has_records = any(each.stat().st_size for each in (*out.glob("records*.jsonl"), *out.glob("*.db")))
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() and has_records else None
 
 

@@ -118,7 +118,12 @@ class Published:
         of_each = lambda measure: (_of_larimar(summaries, measure) for summaries in columns.values())
         rows = [[each.measure, *map(with_interval, of_each(each))] for each in comparison.measures]
         table = markdown(pd.DataFrame(rows, columns=["", *columns]))
-        return [f"## {comparison.heading}", comparison.reading, table]
+        read = {measure.table for measure in comparison.measures} & self.summaries.keys()
+        earlier = sorted(name for name in read if self._is_earlier(self.summaries[name]["settings"]))
+        shipped = (
+            f"{comparison.shipped}'s figures of {', '.join(earlier)} are of an earlier checkpoint than ships."
+        )
+        return [f"## {comparison.heading}", comparison.reading, table, *([shipped] if earlier else [])]
 
     def _made_with(self, settings: Mapping[str, Any]) -> str:
         which = "an earlier checkpoint, " if self._is_earlier(settings) else "checkpoint "
@@ -168,6 +173,8 @@ def command(planned: Planned, settings: Mapping[str, Any]) -> str:
     parts += [f"--limit {settings['limit']}"] if settings["limit"] else []
     parts.append(f"--baselines {settings['baseline_cases']}")
     parts += [f"--minutes {settings['minutes']:g}"] if settings.get("minutes") else []
+    parts += [f"--device {settings['device']}"] if settings.get("device", "cpu") != "cpu" else []
+    parts += [f"--methods-device {planned.methods_device}"] if planned.methods_device else []
     for option in ("counterfact", "zsre", "text", "facts"):
         if option in reads and "," in settings[option]:  # a file's name and digest
             parts.append(f"--{option} {settings[option].split(',')[0]}")
@@ -192,7 +199,7 @@ def _value(estimate: Mapping | None) -> str:
 
 def _mark(apart: Mapping | None, better: str) -> str:
     """Whether Larimar is ahead of a method or behind it; nothing where they are not told apart."""
-    if apart is None or apart["low"] <= 0 <= apart["high"]:
+    if apart is None or apart["low"] <= 0 <= apart["high"] or apart["p"] >= 0.05:
         return ""
     return " +" if (apart["low"] > 0) == (better == "higher") else " **-**"
 
@@ -206,5 +213,6 @@ _IN_PART = "Made in part with an earlier checkpoint than the one that ships.\n"
 _ABOUT_BRIEF = (
     "Each method's figure is of its own cases, of which the tables below say how many. Behind it: + where "
     "Larimar is ahead of it on the same cases, **-** where Larimar is behind it, each by a paired difference "
-    "whose 95% interval excludes zero; nothing where the two are not told apart, or have no cases in common."
+    "whose 95% interval excludes zero and whose test has p below 0.05; nothing where the two are not told "
+    "apart, or have no cases in common."
 )

@@ -189,9 +189,8 @@ def _in_batches(
 
 
 def _conditions(context: Context) -> list[Condition]:
-    counts = [count for count in COUNTS if count <= (context.limit or COUNTS[1])] or [
-        context.limit or COUNTS[0]
-    ]
+    last = min(context.limit or COUNTS[1], COUNTS[-1])
+    counts = [*(count for count in COUNTS if count < last), last]
     # The files' own cases all count, however few of them are wanted in other tables.
     edits = list(itertools.islice(stream_of(context), counts[-1]))
     life = Life(context, edits)
