@@ -11,17 +11,17 @@ from larimar_editor.cli.options import (
     AskedOption,
     CheckpointOption,
     CounterFactOption,
-    DeviceOption,
-    DtypeOption,
     MethodsDeviceOption,
     PlainTextOption,
     SetOption,
     UntimedOption,
     ZsreOption,
+    device_named,
     methods_devices,
     settings_of,
 )
 from larimar_editor.evaluation.tables import NAMES
+from larimar_editor.model.settings import Dtype
 
 
 def evaluate(
@@ -59,8 +59,16 @@ def evaluate(
             min=0,
         ),
     ] = None,
-    dtype: DtypeOption = "float32",
-    device: DeviceOption = "cpu",
+    dtype: Annotated[
+        Optional[Dtype], typer.Option(help="Decoder dtype; by default the YAML file's: fp16 or float32.")
+    ] = None,
+    device: Annotated[
+        Optional[str],
+        typer.Option(
+            help="cpu, cuda, cuda:N or N for a CUDA device; by default the YAML file's.",
+            callback=device_named,
+        ),
+    ] = None,
     methods_on: MethodsDeviceOption = None,
     untimed: UntimedOption = False,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
@@ -75,15 +83,27 @@ def evaluate(
     from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
     from larimar_editor.evaluation.harness.baselines import NoBaselines
     from larimar_editor.evaluation.harness.context import Context
+    from larimar_editor.evaluation.harness.evaluation import DATA
     from larimar_editor.evaluation.harness.records import processes
     from larimar_editor.evaluation.harness.report import all_tables
     from larimar_editor.evaluation.tables import find
-    from larimar_editor.hparams import find_hparams
+    from larimar_editor.hparams import LarimarHyperParams, find_hparams
 
+    file = find_hparams(hparams)
+    if file.exists() and file.parent.name == "LARIMAR":
+        values = LarimarHyperParams.from_hparams(str(file))
+        dtype = dtype or ("float16" if values.fp16 else "float32")
+        device = device or device_named(str(values.device))
+    dtype, device = dtype or "float32", device or "cpu"
+    given = {"counterfact": counterfact, "zsre": zsre, "text": text, "facts": facts, "asked": asked}
+    reads = DATA if name == "all" else find(name).reads
+    if unread := [each for each, path in given.items() if path and each not in reads]:
+        options = ", ".join(f"--{'data' if each == 'asked' else each}" for each in unread)
+        typer.echo(f"{name} does not read {options}; it reads {', '.join(reads) or 'what ships'}", err=True)
     where = methods_devices(methods_on or device)
     beside = EasyEditBaselines(devices=where, log=typer.echo, timed=not untimed)
     context = Context(
-        find_hparams(hparams),
+        file,
         counterfact,
         zsre,
         text,

@@ -18,6 +18,7 @@ __all__ = [
     "CheckpointOption",
     "CounterFactOption",
     "DecoderOption",
+    "DetectorOption",
     "DeviceOption",
     "DtypeOption",
     "HparamsOption",
@@ -30,6 +31,7 @@ __all__ = [
     "TextOption",
     "UntimedOption",
     "ZsreOption",
+    "device_named",
     "methods_devices",
     "names_in",
     "settings_of",
@@ -38,8 +40,10 @@ __all__ = [
 DtypeOption = Annotated[Dtype, typer.Option(help="Decoder dtype; auto is bfloat16 where that is fast.")]
 
 
-def _device(value: str) -> str:
-    """The device's name as torch has it; EasyEdit's users say 0."""
+def device_named(value: str | None) -> str | None:
+    """The device's name as torch has it; EasyEdit's users say 0. None of None."""
+    if value is None:
+        return None
     import torch
 
     name = f"cuda:{value}" if value.isdigit() else value
@@ -55,7 +59,7 @@ def _device(value: str) -> str:
 
 
 DeviceOption = Annotated[
-    str, typer.Option(help="cpu, cuda, cuda:N or N for a CUDA device.", callback=_device)
+    str, typer.Option(help="cpu, cuda, cuda:N or N for a CUDA device.", callback=device_named)
 ]
 DecoderOption = Annotated[
     str, typer.Option(help="Decoder: a Hugging Face name, a folder, or an embedded model.")

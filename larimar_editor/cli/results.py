@@ -103,7 +103,7 @@ def results(
         for each in wanted
     }
     if not replace_tables and (
-        other := [name for name, run in runs.items() if made_otherwise(out / name, run)]
+        other := [name for name, run in runs.items() if made_otherwise(out / name, run, find(name).reads)]
     ):
         raise typer.BadParameter(
             f"{out} has {', '.join(other)} of another checkpoint, other data or another environment: "
@@ -111,7 +111,7 @@ def results(
             param_hint="--out",
         )
     for name, run in runs.items():
-        if replace_tables and start_again(out / name, run):
+        if replace_tables and start_again(out / name, run, find(name).reads):
             typer.echo(f"{name}: what was there was made otherwise, and is made again")
         find(name).run(run, out / name)
     published = Published(out, planned, context.which_larimar()["checkpoint"])

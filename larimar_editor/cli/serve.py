@@ -16,6 +16,12 @@ def serve(
         Optional[Path],
         typer.Option(help="A state's file, JSON lines or a file of edits: what is in the model's memory."),
     ] = None,
+    file: Annotated[
+        Optional[Path],
+        typer.Option(
+            help="A state's file that clients may edit by /v1/facts, in place of --facts; made if need be."
+        ),
+    ] = None,
     name: Annotated[str, typer.Option(help="What clients call the model.")] = "larimar",
     host: Annotated[
         str, typer.Option(help="Address; this machine only unless told otherwise.")
@@ -39,6 +45,12 @@ def serve(
         ) from error
     from larimar_editor.tools.opening import open_larimar
 
+    if file is not None and facts is not None:
+        raise typer.BadParameter(
+            "--facts is read, and --file is edited: `larimar-editor facts import` joins them"
+        )
     model = open_larimar(checkpoint, facts, dtype, device, **settings_of(settings))
+    if file is not None:
+        model.open_state(file)
     typer.echo(f"{len(model.edited_state.store)} facts; http://{host}:{port}/v1, model {name}")
-    uvicorn.run(application(model, name), host=host, port=port, log_level="warning")
+    uvicorn.run(application(model, name, edits=file is not None), host=host, port=port, log_level="warning")

@@ -6,9 +6,10 @@ given another; its parts take one that is loaded.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
-from fastapi import HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.completion import CompletionHandler
@@ -20,6 +21,8 @@ from transformers.cli.serving.transcription import TranscriptionHandler
 from transformers.cli.serving.utils import GenerationState
 
 from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.state.fact import Fact
+from larimar_editor.state.facts import UnknownFact
 
 # What transformers' handlers take and do nothing about, and the values of it that ask for nothing.
 _NOT_DONE: dict[str, tuple] = {
@@ -50,7 +53,7 @@ class OneModel(ModelManager):
         return model_id
 
     def _load_processor(self, *args: Any, **kwargs: Any) -> Any:
-        return self.model.tokenizer
+        return copy.deepcopy(self.model.tokenizer)  # each thread that calls one has its own
 
     def _load_model(self, *args: Any, **kwargs: Any) -> LarimarForCausalLM:
         return self.model
@@ -90,10 +93,15 @@ class _Responses(_AsAsked, ResponseHandler):
         return await super().handle_request({"stream": False} | body, request_id)
 
 
-def application(model: LarimarForCausalLM, name: str):
+def application(model: LarimarForCausalLM, name: str, edits: bool = False) -> FastAPI:
     """A FastAPI application with transformers' routes, ``/v1/chat/completions`` and others.
 
     Edits of the model while it runs act from the next request on.
+
+    Args:
+        model: loaded, with its facts.
+        name: what clients ask for.
+        edits: whether clients may list, write and forget facts, by ``/v1/facts``.
     """
     manager, state = OneModel(model, name), GenerationState()
     app = build_server(
@@ -106,7 +114,43 @@ def application(model: LarimarForCausalLM, name: str):
         generation_state=state,
     )
     app.add_exception_handler(HTTPException, _as_openai_says)
+    if edits:
+        _add_edits(app, model)
     return app
+
+
+def _add_edits(app: FastAPI, model: LarimarForCausalLM) -> None:
+    @app.get("/v1/facts")
+    def written(start: int = 0, limit: int = 100) -> dict:
+        facts = model.facts()
+        return {"facts": [_shown(fact) for fact in facts[start : start + limit]], "count": len(facts)}
+
+    @app.post("/v1/facts", status_code=201)
+    def write(facts: list[dict[str, Any]]) -> dict:
+        try:
+            return {"facts": [_shown(fact) for fact in model.write(facts)]}
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from error
+
+    @app.delete("/v1/facts/{number}")
+    def forget(number: int) -> dict:
+        try:
+            model.forget(number)
+        except UnknownFact as error:
+            raise HTTPException(404, str(error)) from error
+        return {"forgotten": number}
+
+    @app.post("/v1/facts/undo")
+    def undo() -> dict:
+        try:
+            model.undo()
+        except RuntimeError as error:
+            raise HTTPException(409, str(error)) from error
+        return {"count": len(model.facts())}
+
+
+def _shown(fact: Fact) -> dict[str, Any]:
+    return {"id": fact.id, "prompt": fact.prompt, "target_new": fact.target_new, "subject": fact.subject}
 
 
 async def _as_openai_says(request: Request, error: Exception) -> JSONResponse:

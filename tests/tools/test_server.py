@@ -10,8 +10,9 @@ import time
 import pytest
 
 openai = pytest.importorskip("openai")
-pytest.importorskip("fastapi")
+TestClient = pytest.importorskip("fastapi.testclient").TestClient
 pytest.importorskip("uvicorn")
+application = pytest.importorskip("larimar_editor.tools.server").application
 
 FACT = {"prompt": "The capital of Portugal is", "target_new": "Oslo"}
 
@@ -89,6 +90,25 @@ def test_a_temperature_draws_and_without_one_nothing_is_drawn(client):
 def test_what_is_not_done_is_refused(client, option):
     with pytest.raises(openai.BadRequestError, match=f"does nothing about {next(iter(option))}"):
         asked(client, "What is the capital of Portugal?", **option)
+
+
+def test_facts_are_edited_while_the_server_runs_and_are_in_the_file(tiny, tmp_path):
+    tiny.open_state(tmp_path / "facts.db")
+    client = TestClient(application(tiny, "larimar", edits=True))
+    prague = {"prompt": "The mayor of Prague is", "target_new": "Ada Lund", "subject": "Prague"}
+    written = client.post("/v1/facts", json=[FACT, prague])
+    assert written.status_code == 201 and [each["id"] for each in written.json()["facts"]] == [1, 2]
+    refused = client.post("/v1/facts", json=[{"prompt": "x"}])
+    assert refused.status_code == 400 and "target_new" in refused.json()["error"]["message"]
+    assert client.delete("/v1/facts/1").json() == {"forgotten": 1}
+    assert client.delete("/v1/facts/1").status_code == 404
+    listed = client.get("/v1/facts", params={"limit": 1}).json()
+    assert listed == {"facts": [prague | {"id": 2}], "count": 1} and len(tiny.facts()) == 1
+    assert client.post("/v1/facts/undo").json() == {"count": 2}
+    assert [client.post("/v1/facts/undo").status_code for _ in range(2)] == [200, 409]
+    tiny.close_state()
+    untold = TestClient(application(tiny, "larimar"))
+    assert untold.get("/v1/facts").status_code == 404, "a server that is not told to edits nothing"
 
 
 def test_the_model_has_one_name(client):

@@ -73,6 +73,9 @@ class Figure(Statistic):
         return Estimate(value, len(records), value, value)
 
 
+DATA = ("counterfact", "zsre", "text", "facts", "asked")  # of a `Context`
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """One table or figure.
@@ -84,7 +87,7 @@ class Evaluation:
         columns: of the table.
         plot: draws the rows into a file; None where the paper has a table only.
         note: how it differs from the paper's, for the record.
-        reads: which data of a `Context`: ``counterfact``, ``zsre``, ``text``, ``facts``, ``asked``.
+        reads: which of `DATA`.
     """
 
     name: str
@@ -109,7 +112,7 @@ class Evaluation:
         Raises:
             ValueError: ``out`` has records of other settings; they are left alone.
         """
-        _same_settings(out, context)
+        _same_settings(out, context, self.reads)
         conditions = self.conditions(context)
         left_out: dict[str, str] = {}
         path = out / "records.jsonl"
@@ -216,31 +219,42 @@ def _machines(conditions: Sequence[Condition], records: Sequence[Mapping]) -> di
     return machines
 
 
-def made_otherwise(out: Path, context: Context) -> bool:
-    """Whether a table's folder has records of other settings than the context's."""
-    return _settings_of(out) not in (None, context.lasting())
+def made_otherwise(out: Path, context: Context, reads: Sequence[str] = DATA) -> bool:
+    """Whether a table's folder has records of other settings than the context's.
+
+    Args:
+        out: the folder.
+        context: what it would be run on now.
+        reads: which of the context's data the table reads; the others do not matter.
+    """
+    return bool(_changed(out, context, reads))
 
 
-def start_again(out: Path, context: Context) -> bool:
+def _changed(out: Path, context: Context, reads: Sequence[str]) -> dict:
+    """Of the settings of a folder's records those that are others now."""
+    before, now = _settings_of(out), context.lasting()
+    ignored = {*DATA} - {*reads}
+    counting = [] if before is None else [name for name in {**now, **before} if name not in ignored]
+    return {name: before.get(name) for name in counting if before.get(name) != now.get(name)}  # type: ignore[union-attr]
+
+
+def start_again(out: Path, context: Context, reads: Sequence[str] = DATA) -> bool:
     """Remove a table's folder where it is `made_otherwise`; whether it was."""
-    if not made_otherwise(out, context):
+    if not made_otherwise(out, context, reads):
         return False
     shutil.rmtree(out)
     return True
 
 
-def _same_settings(out: Path, context: Context) -> None:
+def _same_settings(out: Path, context: Context, reads: Sequence[str]) -> None:
     """Records of other settings are not these; fewer or more cases of the same are."""
     if not processes().is_main_process:
         return
-    settings, before = context.lasting(), _settings_of(out)
-    if before not in (None, settings):
-        changed = ", ".join(
-            f"{key} {before.get(key)!r}" for key in settings if before.get(key) != settings[key]
-        )
-        raise ValueError(f"{out} has records made with {changed}; choose another --out, or remove the folder")
+    if changed := _changed(out, context, reads):
+        told = ", ".join(f"{name} {value!r}" for name, value in changed.items())
+        raise ValueError(f"{out} has records made with {told}; choose another --out, or remove the folder")
     out.mkdir(parents=True, exist_ok=True)
-    (out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    (out / "settings.json").write_text(json.dumps(context.lasting(), indent=1) + "\n", encoding="utf-8")
 
 
 def _settings_of(out: Path) -> dict | None:

@@ -28,7 +28,10 @@ def _conditions(context: Context) -> list[Condition]:
         single_edit_condition("no memory", context, edits, nothing),
         single_edit_condition("P slots whatever the answer", context, edits, answer_tokens=0),
         single_edit_condition("nothing copied", context, edits, copying=0.0),
-        single_edit_condition("addressed by the latent", context, edits, key_encoding="latent", scope="none"),
+        single_edit_condition("addressed by latents", context, edits, key_encoding="latent"),
+        single_edit_condition(
+            "no scope, addressed by latents", context, edits, key_encoding="latent", scope="none"
+        ),
     ]
     if "weight" in context.larimar().detectors.weights:
         result.append(single_edit_condition("internal detector", context, edits, scope="internal"))
