@@ -39,8 +39,13 @@ class StateShape:
 
         Raises:
             TypeError: a layer without keys and values.
-            ValueError: layers whose keys differ in shape.
+            ValueError: layers whose keys differ in shape, or a model of pictures and text.
         """
+        if getattr(decoder.config, "vision_config", None) is not None:
+            raise ValueError(
+                f"{type(decoder).__name__} reads pictures as well: give its text model, as Gemma 3's "
+                "Gemma3ForCausalLM.from_pretrained(NAME), saved to a folder of its own"
+            )
         keys = _keys_of_a_token(decoder)
         shapes = {each.shape for each in keys}
         if len(shapes) > 1:

@@ -203,7 +203,8 @@ def test_a_full_decoder_that_fails_to_load_gives_its_weights_back(tokenizer):
     assert_same_structure(structure(decoder), before)
 
 
-def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each):
+@pytest.mark.parametrize("kept", ["in memory", "in a file"])
+def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each, kept, tmp_path):
     """Two facts are always written, and forgotten, together: a reader must never see one of them alone."""
     model = make_tiny(tokenizer, decoder_mode="lora", memory_rows=128)
     for layer in model.adapters.layers:
@@ -224,6 +225,8 @@ def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each):
         model.write(facts)
         answers[name] = read()
     model.reset()
+    if kept == "in a file":
+        model.open_state(tmp_path / "facts.db")
     plain = answers["none"]
     failures, seen, stop = [], set(), threading.Event()
 

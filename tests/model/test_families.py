@@ -35,7 +35,7 @@ from transformers import (
 from larimar_editor.evaluation.harness.scores import score_pairs
 from larimar_editor.evaluation.tables.longcontext import scores_after_a_context
 from larimar_editor.model.closed_form import fit
-from larimar_editor.model.key_values import DecoderStates
+from larimar_editor.model.key_values import DecoderStates, StateShape
 
 PROMPT = FACTS[0]["prompt"]
 SLIDING = ["gemma2", "gemma3", "cohere2", "mistral-window"]
@@ -219,3 +219,10 @@ def test_a_decoder_whose_positions_are_of_no_known_kind_is_refused_by_layer_and_
     decoder.model.register_forward_hook(turns)
     with pytest.raises(ValueError, match="layer 1 of a decoder of type 'llama'"):
         DecoderStates(decoder, tokenizer)
+
+
+def test_a_model_of_pictures_and_text_is_refused_with_what_to_give_instead(tokenizer):
+    decoder = family("gemma3", len(tokenizer))
+    decoder.config.vision_config = {}
+    with pytest.raises(ValueError, match="pictures as well: give its text model"):
+        StateShape.of(decoder)
