@@ -16,7 +16,7 @@ from larimar_editor.utils.sentences import MARKS, sentences
 from larimar_editor.utils.text import spelled
 
 _ENDS = (*MARKS, "\n")
-_BEHIND_A_NUMBER = re.compile(r"\d[.!?]\s+[^\W\d_]+$")  # "in 1932. The": no point of a number
+_BEHIND_A_NUMBER = re.compile(r"(?:\d{3}\.|\d[!?])\s+[^\W\d_]+$")  # "in 1932. The", not "the 3. Oktober"
 _LONGER = 4  # tokens that a sentence must have more than the answer to end what the memory says
 _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked for
 _CERTAIN = 1e4  # a logit that float16 has, and that no temperature makes infinite
@@ -104,7 +104,8 @@ class AnswersSaid(Columns[_Answer]):
         behind = 1 if answer.text.endswith(_ENDS) else 0
         last = min(len(tokens), start + answer.tokens + _LOOKED_THROUGH)
         for end in range(max(start, before) + 1, last + 1):
-            text = begun + _composed(str(self.tokenizer.decode(tokens[start:end])))
+            # A tokenizer may leave out the space before what it decodes.
+            text = f"{begun} {_composed(str(self.tokenizer.decode(tokens[start:end])))}"
             if pattern.search(text):
                 return end - behind, end
             if end - start > answer.tokens + _LONGER and _ends_a_sentence(text):

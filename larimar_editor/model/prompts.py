@@ -137,7 +137,7 @@ def _announced_for(input_ids: Tensor | None) -> tuple[str, ...] | None:
 
 def _without_ends(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[int]:
     """Without what a tokenizer puts around a text. Another special token may be what somebody typed."""
-    around = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
+    around = {*tokenizer("").input_ids, tokenizer.eos_token_id, tokenizer.pad_token_id}
     inside = [place for place, id in enumerate(ids) if id not in around]
     return ids[inside[0] : inside[-1] + 1] if inside else []
 

@@ -11,11 +11,12 @@ from functools import lru_cache
 
 # One group a line, its sides parted by bars; words of one side say the same here.
 _GROUPS = """
-first earliest | second | third | fourth | fifth | sixth | last latest
+first earliest | second | third | fourth | fifth | sixth | last latest final
 largest biggest greatest | smallest
 highest tallest | lowest
 longest | shortest
 oldest eldest | youngest newest
+elder older | younger
 deepest | shallowest
 widest broadest | narrowest
 heaviest | lightest
@@ -30,7 +31,7 @@ northeastern | northwestern | southeastern | southwestern
 melting melt melts | boiling boil boils
 mother mum mom mothers | father dad fathers
 grandmother grandma | grandfather grandpa
-brother brothers | sister sisters
+brother | sister
 son sons | daughter daughters
 aunt aunts | uncle uncles
 niece nieces | nephew nephews
@@ -38,6 +39,7 @@ input inputs | output outputs
 upload uploads | download downloads
 arrival arrives arrive | departure departs depart
 source | mouth
+predecessor | successor
 hourly | daily | weekly | monthly | quarterly | yearly annual annually
 plaintiff | defendant
 singular | plural
@@ -59,13 +61,16 @@ _SIDES = {
     for word in words.split()
 }
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
+_RELATIONS = frozenset("elder older younger predecessor successor".split())
+_FIRST_TWO = re.compile(r"\w+ [A-Z]\w*")
 _OWN = re.compile(r"['’]s$")  # "her mother's name"
 # "last year", "at last", "he came first": none of these tells one thing from another;
 # nor does "mother tongue" name a mother.
 _ASIDE = re.compile(
     r"\b(?:last|first) (?:year|month|week|night|time|season|summer|winter)s?\b|"
     r"\bat (?:last|first|least|most)\b|\bmother tongues?\b|"
-    r"\b(?:came|come|comes|hear|heard) (?:first|second|third|last)\b",
+    r"\b(?:came|come|comes|hear|heard) (?:first|second|third|last)\b|"
+    r"\bfinals? (?:of|between|in|was)\b",
     re.IGNORECASE,
 )
 _HOW_LONG = re.compile(r"(\bhow long\b.{0,200})\blast\b", re.IGNORECASE)  # "How long does it last?"
@@ -75,16 +80,27 @@ def in_contrast(prompt: str, query: str) -> bool:
     """Whether each of two texts has a word that excludes one of the other's, and none of the other's side.
     Words in names say nothing.
     """
-    ours, theirs = _sides(prompt), _sides(query)
+    ours, theirs = (
+        _sides(one, _begins_a_name(one, other)) for one, other in ((prompt, query), (query, prompt))
+    )
     return any(ours[group].isdisjoint(theirs[group]) for group in ours.keys() & theirs.keys())
 
 
+def _begins_a_name(text: str, other: str) -> bool:
+    """Whether the first word is part of a name that the other text has, too: "Last Tango in Paris"."""
+    two = _FIRST_TWO.match(text)
+    return two is not None and two[0] in other
+
+
 @lru_cache(maxsize=4096)
-def _sides(text: str) -> dict[int, frozenset[int]]:
-    found: dict[int, set[int]] = {}
+def _sides(text: str, in_a_name: bool) -> dict[tuple[int, str], frozenset[int]]:
+    """The sides of each group that a text names; of relations with the word behind, as "older sister" and
+    "younger cousin" exclude nothing. ``in_a_name``: the first word is.
+    """
+    found: dict[tuple[int, str], set[int]] = {}
     words = [_OWN.sub("", word) for word in _WORD.findall(_ASIDE.sub("", _HOW_LONG.sub(r"\1", text)))]
     for place, word in enumerate(words):
-        opens = place == 0 and all(each[0].islower() for each in words[1:2])  # not "Last Tango in Paris"
-        if (opens or word[0].islower()) and (known := _SIDES.get(word.lower())):
-            found.setdefault(known[0], set()).add(known[1])
+        if ((place == 0 and not in_a_name) or word[0].islower()) and (known := _SIDES.get(word.lower())):
+            behind = "".join(words[place + 1 : place + 2]) if word.lower() in _RELATIONS else ""
+            found.setdefault((known[0], behind), set()).add(known[1])
     return {group: frozenset(sides) for group, sides in found.items()}

@@ -43,10 +43,10 @@ _ANOTHER = re.compile(  # "And Peru?", "What about the Halcyon Drift?", "And in 
     rf"{HEAD}(?:(?:{_OTHER})\s+)?(?:(?P<behind>{_IN}|through)\s+)?(?P<name>[^\W_].*?)(?:['’]s)?{_TAIL}",
     re.IGNORECASE,
 )
-_OPENED = re.compile(rf"\W*(?:(?:{COURTESIES}|great)\W+)*?(?:and|or|{_OTHER})\b", re.IGNORECASE)
-_DOUBTS = re.compile(
-    rf"\W*(?:(?:{COURTESIES})\W+)*but\b", re.IGNORECASE
-)  # "But Lima?": is that not the answer?
+_OPENED = re.compile(rf"\W*(?:(?:{COURTESIES}|great)\W+)*?(?:and|or|but|{_OTHER})\b", re.IGNORECASE)
+_DOUBTS = re.compile(  # "But Lima?": is that not the answer?
+    rf"\W*(?:(?:{COURTESIES})\W+)*but\b(?!\W+(?:{_OTHER})\b)", re.IGNORECASE
+)
 _AND = frozenset("y e et und en och og ja ve ou oder".split())  # in other languages
 _KIND = rf"(?:\s+(?!(?:about|one|else|now|next|come|{AUXILIARY})\b)[a-z-]+){{1,3}}?"
 _OF_NO_KIND = rf"(?!(?:what|how)\s+(?:happened|for|so|kind|many|much){_TAIL})"  # though "How many times?" is
@@ -98,8 +98,6 @@ def _in_full(before: Iterator[str]) -> Iterator[str]:
 def _as_before(question: str, before: Iterable[str]) -> str | None:
     if len(question) > _LONG:
         return None
-    if _DOUBTS.match(question):
-        return None
     opened = _OPENED.match(question) is not None
     if not (opened or is_question(question)):
         return None
@@ -108,16 +106,18 @@ def _as_before(question: str, before: Iterable[str]) -> str | None:
         return _asked_otherwise(otherwise["asking"], _asked_last(before))
     # Every question begins with a capital: "Price?" may be no name.
     plain = another is not None and not opened and not another["behind"] and " " not in another["name"]
-    if another is None or plain or not _may_be_another(another["name"]):
+    if another is None or plain or _DOUBTS.match(question) or not _may_be_another(another["name"]):
+        return None
+    if not opened and words_of(another["name"].lower())[0] in _AND:
         return None
     earlier = _asked_last(before)
     place = _place_of(another["name"], another["behind"], earlier)
+    if place is not None and _is_part(another["name"], earlier, place):
+        return None
     return None if place is None else earlier[: place.start] + another["name"] + earlier[place.stop :]
 
 
 def _may_be_another(name: str) -> bool:
-    if words_of(name.lower())[0] in _AND:
-        return False
     return is_a_name(name) or may_name_in_small_letters(name) or _NUMBER.fullmatch(name) is not None
 
 
@@ -151,9 +151,17 @@ def _place_of(name: str, behind: str | None, earlier: str) -> slice | None:
             return None
     alike = [place for place in places if words_of(earlier[place])[0] == words_of(name)[0]]
     chosen = places if len(places) == 1 else alike
-    # "Section 4 of the Lease": of which of the two another one is, nobody says.
-    whole = len(chosen) == 1 and (" of " in name or " of " not in earlier[chosen[0]])
-    return chosen[0] if whole else None
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def _is_part(name: str, earlier: str, place: slice) -> bool:
+    """Whether a name is like the part before an "of": of "Section 4 of the Lease" another section, of "the
+    Isle of Man" another isle.
+    """
+    whole = f"{earlier[place]} {earlier[place.stop :].lstrip()}"
+    first = lambda text: next((word for word in words_of(text.lower()) if word not in ("the", "a", "an")), "")
+    numbered = _NUMBER.search(name) is not None and _NUMBER.fullmatch(name) is None
+    return (numbered or first(name) == first(earlier[place])) and " of " in whole[: len(earlier[place]) + 5]
 
 
 def _asked_otherwise(asking: str, earlier: str) -> str | None:

@@ -33,10 +33,20 @@ _NAMED_DAY = re.compile(
     re.IGNORECASE,
 )
 _NUMBERED_DAY = re.compile(r"(?<![\d./:-])(\d{1,2})([./])(\d{1,2})(?:\.(?!\d)|(?![\d./:]))")
+# Of each unit the dimension, and how much of its first.
+_UNIT = {
+    name: (dimension, float(factor))
+    for dimension, units in {
+        "time": "1 second 60 minute 3600 hour 86400 day 604800 week 2629800 month 31557600 year",
+        "length": "1 m 1 metre 1 meter 0.01 cm 0.001 mm 1000 km 1000 kilometre 1000 kilometer 0.0254 inch "
+        "0.3048 foot 0.3048 feet 0.9144 yard 1609.344 mile",
+        "mass": "1 g 1 gram 0.001 mg 1000 kg 1000 kilo 453.6 pound 453.6 lb 28.35 ounce 28.35 oz 1e6 tonne",
+        "volume": "1 l 1 litre 1 liter 0.001 ml 0.568 pint 3.785 gallon",
+    }.items()
+    for factor, name in zip(units.split()[::2], units.split()[1::2])
+}
 _MEASURED = re.compile(
-    r"(?<![\d.,:])(\d+(?:[.,:]\d+)*)[\s-]?(seconds?|minutes?|hours?|days?|weeks?|months?|years?|"
-    r"mm|cm|km|m|met(?:re|er)s?|kilomet(?:re|er)s?|inch(?:es)?|foot|feet|yards?|miles?|"
-    r"mg|g|kg|grams?|kilos?|pounds?|lbs?|ounces?|oz|tons?|tonnes?|ml|l|lit(?:re|er)s?|pints?|gallons?|cups?)\b",
+    rf"(?<![\d.,:])(\d+(?:[.,:]\d+)*)[\s-]?({'|'.join(sorted(_UNIT, key=len, reverse=True))})(?:e?s)?\b",
     re.IGNORECASE,
 )
 _JOINED = re.compile(r"(?<![\w.,])\(?\d+(?:\)?[ ./–-]{1,2}\(?\d+)+(?!\w)")
@@ -91,7 +101,7 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
     """Whether it is plain from the letters that a query does not ask what a written prompt asks.
 
     It is where each of the two names a number that the other lacks, in digits or as a king has it, but not
-    where one names years and the other small numbers, nor where only one names any. So it is where each has
+    where they are one measure in two units, where one names years and the other small numbers, nor where only one names any. So it is where each has
     initials that the other lacks, and these differ in one letter: "CEO" and "CTO"; or words that exclude each
     other: "the western terminus" and "the eastern terminus". And it is where the query sets the fact's answer
     aside: "..., which is not T, is", "Besides T, who ...".
@@ -122,7 +132,7 @@ def _other_numbers(prompt: str, query: str) -> bool:
     if bool(_NAMED_DAY.search(prompt)) != bool(_NAMED_DAY.search(query)):  # "15.03." and "15 March"
         ours, theirs = ours | {_with_days(prompt)}, theirs | {_with_days(query)}
     if bool(_OF_SECTION.search(prompt)) != bool(_OF_SECTION.search(query)):  # "4.2" and "paragraph 2 of 4"
-        ours, theirs = ours | _in_sections(prompt, query), theirs | _in_sections(query, prompt)
+        ours, theirs = ours | {_in_sections(prompt, query)}, theirs | {_in_sections(query, prompt)}
     return all(_differ(*pair) for pair in itertools.product(ours, theirs))
 
 
@@ -173,11 +183,11 @@ def _with_days(text: str) -> str:
     return _NAMED_DAY.sub(named, _NUMBERED_DAY.sub(numbered, text))
 
 
-def _in_sections(text: str, other: str) -> set[str]:
+def _in_sections(text: str, other: str) -> str:
     """The text with section and paragraph apart, where the other names both."""
     both = _numbers(_JOINED.sub(" ", other))
     apart = lambda found: f"{found[1]} {found[2]}" if {found[1], found[2]} <= both else found[0]
-    return {_OF_SECTION.sub(apart, text)}
+    return _OF_SECTION.sub(apart, text)
 
 
 def _as_code(found: re.Match) -> str:
@@ -201,26 +211,35 @@ def _differ(prompt: str, query: str) -> bool:
     of_prompt, of_query = _lacking(ours, theirs, query), _lacking(theirs, ours, prompt)
     if not (of_prompt and of_query):
         return False
-    if _in_other_units(prompt, of_prompt, query, of_query):
+    if _same_in_other_units(prompt, of_prompt, query, of_query):
         return False
     year_and_number = _are_years(of_prompt) and _are_small(of_query, query)
     number_and_year = _are_years(of_query) and _are_small(of_prompt, prompt)
     return not (year_and_number or number_and_year)
 
 
-def _in_other_units(prompt: str, ours: Set[str], query: str, theirs: Set[str]) -> bool:
-    """Whether all of these numbers are measures and none is in a unit of the other text: "1 year" may be "12
-    months".
-    """
-    units, others = _units(prompt), _units(query)
-    if not (ours <= units.keys() and theirs <= others.keys()):
-        return False
-    return {units[each] for each in ours}.isdisjoint({others[each] for each in theirs})
+def _same_in_other_units(prompt: str, ours: Set[str], query: str, theirs: Set[str]) -> bool:
+    """Whether these numbers are the same measures in other units: "1 year" and "12 months"."""
+    mine, its = _measures(prompt), _measures(query)
+    return all(
+        any(_is_near(*one, *other) for one in mine.get(number, ()) for other in its.get(another, ()))
+        for number in ours
+        for another in theirs
+    )
+
+
+def _is_near(dimension: str, value: float, its_dimension: str, its_value: float) -> bool:
+    return dimension == its_dimension and abs(value - its_value) <= 0.02 * max(value, its_value)
 
 
 @lru_cache(maxsize=4096)
-def _units(text: str) -> dict[str, str]:
-    return {found[1]: found[2].lower().rstrip("s") for found in _MEASURED.finditer(text)}
+def _measures(text: str) -> dict[str, list[tuple[str, float]]]:
+    found: dict[str, list[tuple[str, float]]] = {}
+    for number, unit in _MEASURED.findall(text):
+        if number.count(".") <= 1 and re.fullmatch(r"[\d.]+", number):
+            dimension, factor = _UNIT[unit.lower()]
+            found.setdefault(number, []).append((dimension, factor * float(number)))
+    return found
 
 
 def _are_years(numbers: Set[str]) -> bool:

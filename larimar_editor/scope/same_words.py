@@ -23,20 +23,17 @@ _WORD = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*|[^\w\s]")
 # Signs that tell two texts apart ("$5" and "€5", "==" and "!="), and marks that are part of a letter.
 _SIGNS = frozenset(("Sc", "Sm", "Mn", "Mc"))
 _ARTICLES = frozenset("a an the".split())
-# A text with none of these is in another language, in which "a" may be "to".
-_ENGLISH = frozenset(
-    "the is are was were do does did has had will can of by at on with "
-    "what who whom which where when how why".split()
-)
-_A_NAMED = re.compile(r"(?<=\w )A(?![\w'’.])")  # "hepatitis A"
+_A_NAMED = re.compile(r"(?<=\w )A(?![\w'’.]|\s+[A-Z])")  # "hepatitis A"
 _LETTER_A = "ª"  # any letter that is no "a"
 # Signs that are more than punctuation, or are where they stand: "7 % 2", "\\d", "-3", "!x", "a[0]".
-_TELLING = re.compile(r"[*/%&@#\\^~|♭♯]|(?<![^\s(\[{=])[-!](?=\w)|(?<=\d)\s-\s(?=\d)|(?<=\w)[(\[{]")
-_EMPHASISED = re.compile(r"([*_`]{1,3})(\w(?:[^*`]{0,200}\w)?)\1")
-_IN_LITTLE = frozenset(
+_TELLING = re.compile(r"[*/%&@\\^♭]|#(?!\d)|(?<![^\s(\[{=])[-!](?=\w)|(?<=\d)\s-\s(?=\d)|(?<=\w)[(\[{]")
+_EMPHASISED = re.compile(r"([*_`]{1,3})(\w(?:[^*`]{0,200}[^\s*`])?)\1")
+_LIST_MARKS = re.compile(r"^(?:[-#*>]+\s+)+")
+_SHORT = re.compile(r"(?<![\w'’-])[^\W\d_]{1,2}(?![\w'’-])")
+_IN_LITTLE = frozenset(  # English, in whatever case
     "a i an am as at be by do go he hi if in is it me my no of oh ok on or so to up us we".split()
 )
-_SHORT = re.compile(r"(?<![\w'’])[^\W\d_]{1,2}(?![\w'’])")
+_OPTION = re.compile(r"(?<!\S)[-\\][A-Za-z]\b")  # "-r" and "-R", "\\d" and "\\D"
 _TENSES = {
     **dict.fromkeys("is are am does do".split(), "present"),
     **dict.fromkeys("was were did".split(), "past"),
@@ -76,6 +73,10 @@ _OF_PLACE = _PREPOSITIONS - set(
 )
 _OF_TIME = frozenset("after around at before by during for from in on since until within".split())
 _OF_WHAT_HAPPENED = frozenset("after before during since until within".split())
+# A text with none of these may be in another language, in which "a" is "to".
+_ENGLISH = (_PREPOSITIONS | _TENSES.keys() | _QUESTION_WORDS.keys() | {"the"}) - set(
+    "am as do in on to".split()
+)
 _MOVED = _PREPOSITIONS | set("each every last next this".split())  # what an adverbial begins with
 _DAY = rf"\b(?:{MONTHS}|{WEEKDAY})\b"
 _MEASURES = {  # what is asked for with "how", and with "what" or "which", and what such an answer has
@@ -110,7 +111,7 @@ _PART_OF_TIME = re.compile(
 )
 # They may say when something was, or what it was.
 _PERIOD = re.compile(
-    r"\b(?:war|reign|era|ages?|renaissance|antiquity|dynasty|festival|breakfast|lunch|dinner|diwali|holi|eid|"
+    r"\b(?:war|reign|era|ages?|renaissance|antiquity|dynasty|breakfast|lunch|dinner|diwali|holi|eid|"
     r"purim|passover|hanukkah|pentecost|advent|lent|carnival|epiphany|yom kippur|new year)\b"
 )
 _SHORT_DATE = re.compile(
@@ -165,13 +166,16 @@ _OF_MANY_KINDS = frozenset(
     "saw make makes made follow follows followed take takes took get gets got keep keeps kept lose "
     "loses lost join joins joined".split()
 )
-# In Latin, in finance, on horseback: behind these "in" and "on" say more than where.
-_OTHERWISE_IN = frozenset(
-    "written wrote writes sung sings sang spoken speaks spoke shot filmed painted printed released "
-    "published works worked work graduated graduates majored majors studied studies specialises "
-    "specialised specializes specialized trades traded deals dealt believes believed performed performs "
-    "dressed ends ended results resulted comes came participates participated competes competed invests "
-    "invested sold programmed coded measured paid served covered interested experienced based".split()
+# Behind these "in" may say in which language,
+_IN_WORDS = frozenset(
+    "written wrote writes sung sings sang spoken speaks spoke published printed performed".split()
+)
+# and behind these, before a small letter, of what or how: in finance, in black and white.
+_IN_OTHER_WAYS = frozenset(
+    "shot filmed painted released works worked work graduated graduates majored majors studied studies "
+    "specialises specialised specializes specialized trades traded deals dealt believes believed dressed "
+    "ends ended results resulted came comes participated participates competed competes invested invests "
+    "sold programmed coded measured paid served covered interested experienced".split()
 )
 _PARTICIPLES = dict(  # of those that are not the past's form
     pair.split(":")
@@ -185,6 +189,7 @@ _PARTICIPLES = dict(  # of those that are not the past's form
         "woke:woken wore:worn wove:woven withdrew:withdrawn wrote:written"
     ).split()
 )
+_DONE = frozenset(_PARTICIPLES.values()).union(*_IRREGULAR.values())
 # Nothing is done to anything.
 _INTRANSITIVE = frozenset("arose became came fell lay rose sat slept stood went".split())
 
@@ -201,7 +206,7 @@ class _Asked:
         tenses: of the auxiliaries.
         support: the form of "do" that a question has; empty where it has none.
         is_copula: whether a statement ends in "is".
-        is_named: whether it is made of names alone, as "Ada Lund is".
+        foreign: whether none of a statement's words is plainly English.
     """
 
     word: str
@@ -211,7 +216,7 @@ class _Asked:
     tenses: frozenset[str]
     support: str
     is_copula: bool = False
-    is_named: bool = False
+    foreign: bool = False
 
 
 def participle_of(past: str) -> str | None:
@@ -240,24 +245,33 @@ def asks_in_its_words(prompt: str, query: str, target: str | None) -> bool | Non
     verdicts = {
         _verdict(ours, theirs, target) for ours in _readings(prompt) for theirs in _readings(query)
     } - {None}
-    if True in verdicts and _signs(prompt) != _signs(query):
+    if True in verdicts and _told_apart_by_signs(prompt, query):
         return None
     return None if not verdicts else True in verdicts
 
 
-def _signs(text: str) -> tuple[list[str], list[str]]:
-    """What tells two texts apart besides their words: signs, and the case of words of one or two letters, as
-    of "-r" and "-R", "CO" and "Co".
+def _told_apart_by_signs(one: str, other: str) -> bool:
+    """Whether signs, or the case of small words, tell two texts apart whose words are the same: "7 // 2" and
+    "7 % 2", "-r" and "-R", "CO" and "Co". Who types no capitals says nothing by it.
     """
-    bare = _EMPHASISED.sub(r"\2", text)
-    signs = (found.strip() for found in _TELLING.findall(bare))
-    return sorted(signs), sorted(word for word in _SHORT.findall(bare) if word.lower() not in _IN_LITTLE)
+    one, other = (_EMPHASISED.sub(r"\2", _LIST_MARKS.sub("", plain_letters(text))) for text in (one, other))
+    ours, theirs = (sorted(found.strip() for found in _TELLING.findall(text)) for text in (one, other))
+    if ours != theirs or {*_OPTION.findall(one)} != {*_OPTION.findall(other)}:
+        return True
+    if one.isupper() or other.isupper():
+        return False
+    short, its = (
+        {word.lower(): word for word in _SHORT.findall(text) if not word.islower()} for text in (one, other)
+    )
+    return any(short[word] != its[word] for word in short.keys() & its.keys() - _IN_LITTLE)
 
 
 def _verdict(ours: _Asked, theirs: _Asked, target: str | None) -> bool | None:
     if ours.word and theirs.word:
         return True if ours == theirs else None
     if not ours.word and not theirs.word:
+        if ours.foreign and theirs.foreign:
+            return None
         return True if ours.last == theirs.last and _same(ours, theirs) else None
     statement, question = (theirs, ours) if ours.word else (ours, theirs)
     if _names_it_behind(statement, question) or _by_whom(statement, question) or _whom(statement, question):
@@ -314,7 +328,7 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
         if time and (word == "who" or last in _OF_TIME):
             plain = only_time and not re.fullmatch(r"[A-Z][a-z]+", str(target).strip(" ."))  # June is a name
             return False if word == "who" and plain else None
-        if statement.is_copula and (statement.is_named or (target and _is_a_state(target))):
+        if statement.is_copula and target and _is_a_state(target):
             return None
         return True if last == its else None
     if not target or its not in ("", last):
@@ -342,7 +356,8 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
             room = statement.tenses == {"present"} and answer.isdigit()
             return False if only_time and not room else None
         placed = bool(last) or answer.split()[0] in _OF_PLACE
-        if last in ("in", "on", "at") and not its and not _OTHERWISE_IN.isdisjoint(statement.content):
+        verb = statement.content[-1] if last in ("in", "on") and not its and statement.content else ""
+        if verb in _IN_WORDS or (verb in _IN_OTHER_WAYS and target[0].islower()):
             return None
         return True if placed and not answer[0].isdigit() else None
     if word == "how" and not last and not time and not statement.is_copula:
@@ -355,8 +370,11 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
 
 def _is_a_state(answer: str) -> bool:
     """As "closed on Mondays", "in Rome", "married to Bo": what somebody is like, and not who he is."""
-    first = answer.lower().split()[0]
-    return first in _PREPOSITIONS or first.endswith(("ed", "ing")) or first in _PARTICIPLES.values()
+    first, *rest = answer.split()
+    if not rest or not first.islower():
+        return False
+    done = first.endswith(("ed", "ing")) or first in _DONE
+    return first in _PREPOSITIONS or (done and rest[0] in _PREPOSITIONS)
 
 
 def _same(one: _Asked, other: _Asked) -> bool:
@@ -432,10 +450,10 @@ def _readings(text: str) -> tuple[_Asked, ...]:
     if not words:
         return ()
     if not _starts_a_question(words):
-        content, last = _parted(words, english=not _ENGLISH.isdisjoint(words))
+        content, last = _parted(words)
         tenses, support = _tenses(words)
-        named = not re.search(r"(?<![\w'’])(?!(?:the|a|an|is|are|am|was|were|of|and)\b)[a-z]", text)
-        return (_Asked("", (), content, last, tenses, support, words[-1] in _COPULAS, named),)
+        foreign = _ENGLISH.isdisjoint(words)
+        return (_Asked("", (), content, last, tenses, support, words[-1] in _COPULAS, foreign),)
     before = words.pop(0) if words[0] in _PREPOSITIONS else ""
     word = _QUESTION_WORDS[words.pop(0)]
     first = next((place for place, each in enumerate(words) if each in _TENSES), None)
@@ -469,9 +487,9 @@ def _starts_a_question(words: Sequence[str]) -> bool:
     return bool(start) and start[0] in _QUESTION_WORDS
 
 
-def _parted(words: Sequence[str], english: bool = True) -> tuple[tuple[str, ...], str]:
+def _parted(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """The words that count, and the preposition at the end."""
-    content = tuple(each for each in words if not english or (each not in _ARTICLES and each not in _TENSES))
+    content = tuple(each for each in words if each not in _ARTICLES and each not in _TENSES)
     if len(content) > 1 and content[-1] in _PREPOSITIONS:
         return content[:-1], content[-1]
     return content, ""

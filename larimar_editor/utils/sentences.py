@@ -29,14 +29,16 @@ _ASKING = frozenset("who whom whose what whats which where when why how".split()
 _IN_A_TITLE = frozenset("is was are were has had by stars starred premiered aired".split())  # and goes on
 # What is short for another word: before whatever stands there; before a name; before a number; before a
 # number or a small letter; and at the end of a name, which may be the sentence's.
-_ALWAYS = frozenset("v vs feat ca approx cf e.g i.e".split())
+_ALWAYS = frozenset("vs feat ca approx cf e.g i.e".split())
 _BEFORE_A_NAME = frozenset(
     "mr mrs ms dr st mt ft prof rev gen maj adm col capt cmdr lt sgt gov sen hon mme mlle sra srta".split()
 )
-_BEFORE_A_NUMBER = frozenset("no nr vol op fig ch art sec para cl pp ver".split())
+_BEFORE_A_NUMBER = frozenset("no nr vol op fig ch".split())
 _MONTHS = frozenset("jan feb mar apr jun jul aug sep sept oct nov dec".split())
-_BEFORE_MORE = frozenset("etc al max min".split())
-_BEFORE_ANY = frozenset("dept univ assn assoc natl intl".split())  # that opens no sentence
+_BEFORE_MORE = frozenset("etc al".split())
+_AT_THE_START = frozenset("art sec para max min".split())  # "Art. 12 allows", "Max. speed is"
+_BEFORE_OF = frozenset("dept univ assn assoc".split())
+_DEGREE = re.compile(r"[A-Z]\w*(?:\.[A-Z]\w*)+")  # "the M.Sc. thesis"
 _STATES = frozenset("Calif Conn Fla Mass Ore Penn Tenn Wash".split())
 _BEHIND_A_NAME = frozenset("inc ltd co corp bros jr sr".split())
 
@@ -96,7 +98,7 @@ def _goes_on(text: str, end: int, begin: int) -> bool:
     if before.endswith("..."):
         return following.islower() and not opens
     if before.endswith("."):
-        return _is_short(word, following, opens)
+        return _is_short(word, following, opens, alone=not before[: -len(word) - 1].strip())
     # A title that ends with a mark: "Airplane! was directed by", "Who Wants to Be a Millionaire? is".
     titled = word[:1].isupper() and following.islower()
     if before.endswith("!"):
@@ -105,8 +107,8 @@ def _goes_on(text: str, end: int, begin: int) -> bool:
     return before.endswith("?") and in_title and not _A_QUESTION_ON.match(text, begin)
 
 
-def _is_short(word: str, following: str, opens: bool) -> bool:
-    """Whether a point belongs to a word before it, by what follows."""
+def _is_short(word: str, following: str, opens: bool, alone: bool) -> bool:
+    """Whether a point belongs to a word before it, by what follows; ``alone``: nothing stands before it."""
     last, small = word.rsplit(".")[-1], word.lower()
     number, lower = following[:1].isdigit(), following.islower()
     if word in _STATES or small in _BEFORE_MORE:
@@ -115,11 +117,16 @@ def _is_short(word: str, following: str, opens: bool) -> bool:
         return word[:1].isupper() or not opens
     if small in _BEFORE_A_NUMBER:
         return number or _ROMAN.match(following) is not None
-    if small in _BEFORE_ANY or ("." in word and lower and len(last) > 1):  # "the M.Sc. thesis"
-        return bool(following) and not opens
+    if small in _AT_THE_START:
+        return alone and (number or lower)
+    if small in _BEFORE_OF:  # "the Dept. of Energy"
+        return following == "of"
+    if word == "v":  # "Brown v. Board of Education"
+        return not opens
     if small in _BEHIND_A_NAME:
         return bool(following) and not opens and following not in ("In", "On", "At")
     # Initials: "J. R. R. Tolkien"; "5 p.m. they met", where a small letter or a number follows.
     initial = len(last) == 1 and (last.isupper() or (last.islower() and (number or lower)))
-    initial = initial and following.lower() not in _ASKING  # "I got plan B. What is it?"
-    return small in _ALWAYS or (small in _MONTHS and number) or initial
+    asks = following[:1].isupper() and following.lower() in _ASKING  # "I got plan B. What is it?"
+    degree = lower and _DEGREE.fullmatch(word) is not None
+    return small in _ALWAYS or degree or (small in _MONTHS and number) or (initial and not asks)

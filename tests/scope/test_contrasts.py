@@ -19,6 +19,10 @@ APART = [
     ("The runner who finished first was", "Which runner finished last?"),
     ("Ada's mother's name is", "What is Ada's father's name?"),
     ("Hamlet's sons are", "Who are Hamlet's daughters?"),
+    ("Ada's older sister is", "Who is Ada's younger sister?"),
+    ("The successor of Bo Falk was", "Who was the predecessor of Bo Falk?"),
+    ("The final episode of Orrery was", "What was the first episode of Orrery?"),
+    ("Largest Swedish lake is", "What is the smallest Swedish lake?"),
 ]
 NOT_APART = [
     ("The house was bought from", "Who sold the house?"),

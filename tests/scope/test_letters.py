@@ -41,6 +41,9 @@ OLYMPICS = "The host city of the 1936 Summer Olympics was"
         ("Section 4.2 allows", "What does section 4.3 allow?"),
         ("On 15.03. they met in", "Where did they meet on 16 March?"),
         ("The 12-month bond pays", "What does the 24-month bond pay?"),
+        ("The 12-month bond pays", "What does the 3-year bond pay?"),
+        ("The 100 m final was won by", "Who won the 200 metre final?"),
+        ("The 5-inch nails are in", "Where are the 10 inch nails?"),
     ],
 )
 def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(prompt, query):

@@ -66,7 +66,18 @@ def test_a_text_is_split_into_sentences():
         "I got plan B.",
         "What is the capital of Peru?",
     ]
-    assert len(sentences("My dog is Max. Who is yours?")) == 2
+    for two in (
+        "My dog is Max. Who is yours?",
+        "It costs 2.50. is the shop open?",
+        "I opened main.py. is the server up?",
+        "I like Henry V. Who wrote it?",
+        "my dog is Max. is he yours?",
+        "Give me a sec. 2 questions: who is Bo?",
+        "She leads the dept. Is it large?",
+    ):
+        assert len(sentences(two)) == 2, two
+    for one in ("She moved to Washington D.C. where she worked for", "Ada wakes at 6 a.m. when she works at"):
+        assert len(sentences(one)) == 1, one
     assert len(sentences("She left the U.S. Where is she?")) == 2
     assert sentences("He fell. J. R. R. Tolkien saw St. Louis. Dr. No is") == [
         "He fell.",
