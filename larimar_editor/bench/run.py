@@ -173,7 +173,7 @@ class Subject:
     @cached_property
     def bare(self) -> PreTrainedModel:
         """Its decoder, loaded anew."""
-        return load_decoder(self.model.config.base_model_name_or_path, self.dtype, self.device)[0]
+        return load_decoder(str(self.model.decoder.name_or_path), self.dtype, self.device)[0]
 
     def training_speed(self) -> dict:
         """See `larimar_editor.bench.training`."""

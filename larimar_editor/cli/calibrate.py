@@ -62,6 +62,10 @@ def calibrate(
     target = Path(checkpoint) if write and checkpoint is not None and out is None else out
     if target is not None and target.resolve() in {folder.resolve() for folder in CHECKPOINTS.values()}:
         raise typer.BadParameter(f"{target} ships with larimar_editor; choose another --out")
+    if write and out is None and checkpoint not in CHECKPOINTS and not Path(str(checkpoint)).is_dir():
+        raise typer.BadParameter(
+            f"--write changes a folder, and {checkpoint} is none; --out FOLDER writes one"
+        )
     if write and out is None and checkpoint in CHECKPOINTS:
         raise typer.BadParameter(f"{checkpoint} ships with larimar_editor; --out FOLDER writes another one")
     from larimar_editor.data.question_sources import questions as asked

@@ -90,11 +90,9 @@ def evaluate(
     from larimar_editor.hparams import LarimarHyperParams, find_hparams
 
     file = find_hparams(hparams)
-    if file.exists() and file.parent.name == "LARIMAR":
-        values = LarimarHyperParams.from_hparams(str(file))
-        dtype = dtype or ("float16" if values.fp16 else "float32")
-        device = device or device_named(str(values.device))
-    dtype, device = dtype or "float32", device or "cpu"
+    values = LarimarHyperParams.from_hparams(str(file))
+    dtype = dtype or ("float16" if values.fp16 else "float32")
+    device = device or str(device_named(str(values.device)))
     given = {"counterfact": counterfact, "zsre": zsre, "text": text, "facts": facts, "asked": asked}
     reads = DATA if name == "all" else find(name).reads
     if unread := [each for each, path in given.items() if path and each not in reads]:

@@ -4,10 +4,11 @@ copied.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,14 @@ from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.scoping import INTERNAL
 from larimar_editor.model.settings import DETECTOR_SETTINGS
+from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.utils.files import flush
 
 if TYPE_CHECKING:
     from larimar_editor.model.larimar import LarimarForCausalLM
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")  # as "me/larimar-llama"
+_REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # as "me/larimar-llama"
 _SCOPE = "scope."  # how names of the scope detectors' weights begin
 
 
@@ -49,15 +51,32 @@ def checkpoint_folder(name_or_path: str | Path, model: str = "MODEL", **of_hub) 
     nor_fetched = ""
     if _REPOSITORY.fullmatch(str(name_or_path)) and not Path(name_or_path).exists():
         try:
-            fetched = [str(cached_file(name_or_path, each, **of_hub)) for each in (CONFIG, WEIGHTS)]
-            return Path(fetched[0]).parent
-        except OSError as error:
+            return _fetched(str(name_or_path), of_hub)
+        except (OSError, ValueError) as error:
             nor_fetched = f" Nor does the hub give it: {str(error).splitlines()[0]}"
     raise FileNotFoundError(
         f"{Path(name_or_path).resolve()} is no Larimar checkpoint: it needs {CONFIG} and {WEIGHTS}. There "
         f"ships {', '.join(CHECKPOINTS)}; `larimar-editor fit --model {model} --out {name_or_path}` makes "
         f"one.{nor_fetched}"
     )
+
+
+def _fetched(name: str, of_hub: Mapping[str, Any]) -> Path:
+    """A repository's snapshot with both files. A ValueError where it is another model's, of which no weights
+    are asked for.
+    """
+    config = cached_file(name, CONFIG, **of_hub)
+    kind = None if config is None else json.loads(Path(config).read_text(encoding="utf-8")).get("model_type")
+    if kind != LarimarConfig.model_type:
+        raise ValueError(f"the repository {name} has a model of type {kind!r}")
+    return Path(str(cached_file(name, WEIGHTS, **of_hub))).parent
+
+
+def decoder_place(folder: Path, named: str) -> str:
+    """Where the decoder is that a checkpoint's folder names: a folder in it, or as `resolve` finds it."""
+    inside = folder / named
+    is_there = bool(named) and (inside / CONFIG).is_file() and inside.resolve() != folder.resolve()
+    return str(inside) if is_there else resolve(named)
 
 
 def stored_dtype(folder: Path) -> torch.dtype:
@@ -108,9 +127,23 @@ def external_detector_of(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any
     return weights, {name: getattr(config, name) for name in DETECTOR_SETTINGS}
 
 
+@contextlib.contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    """Reading a weights file; a ValueError where it is damaged."""
+    try:
+        yield
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
+
+
 def detector_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights of a checkpoint's scope detectors, by name; nothing else of the file is read."""
-    with safe_open(folder / WEIGHTS, framework="pt") as file:
+    """The weights of a checkpoint's scope detectors, by name; nothing else of the file is read.
+
+    Raises:
+        ValueError: a damaged file.
+    """
+    path = folder / WEIGHTS
+    with _undamaged(path), safe_open(path, framework="pt") as file:
         names = [name for name in file.keys() if name.startswith(_SCOPE)]
         return {name.removeprefix(_SCOPE): file.get_tensor(name) for name in names}
 
@@ -162,10 +195,8 @@ def load_weights(model: LarimarForCausalLM, folder: Path) -> None:
         ValueError: a damaged file, or weights of other names or shapes.
     """
     path = folder / WEIGHTS
-    try:
+    with _undamaged(path):
         tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
     model.prior = tensors.pop("prior", None)
     scope = [name for name in tensors if name.startswith(_SCOPE)]
     model.detectors.weights = {name.removeprefix(_SCOPE): tensors.pop(name) for name in scope}

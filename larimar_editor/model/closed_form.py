@@ -67,13 +67,16 @@ def fit(
         progress: whether to show a progress bar.
         sentence_encoder: the external scope detector's, where it is loaded already.
         detector: checkpoint, by folder or name, whose external scope detector it gets, with its thresholds;
-            None: the sentence encoder as it is. A detector knows nothing of the decoder.
+            None, or with another ``scope_encoder_name_or_path``: the sentence encoder as it is. A detector
+            knows nothing of the decoder.
         settings: further settings of `LarimarSettings`; ``copying`` is on where it is not among them.
 
     Raises:
         ValueError: too few sentences for ``code_size``.
         FileNotFoundError: no such ``detector``.
     """
+    if "scope_encoder_name_or_path" in settings:  # the weights are for the encoder that it names itself
+        detector = None
     nothing: tuple[dict[str, Tensor], dict[str, Any]] = {}, {}
     weights, of_detector = nothing if detector is None else external_detector_of(checkpoint_folder(detector))
     states = DecoderStates(decoder, tokenizer)

@@ -24,11 +24,12 @@ from transformers import (
 from transformers.generation.configuration_utils import GenerationConfig, GenerationMode
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.model.adapters import DecoderAdapters
 from larimar_editor.model.after_answer import AnswersSaid
 from larimar_editor.model.cache import LarimarCache, Prefix
 from larimar_editor.model.chat import ChatTurns
-from larimar_editor.model.checkpoint import checkpoint_folder, load_weights, save_checkpoint
+from larimar_editor.model.checkpoint import checkpoint_folder, decoder_place, load_weights, save_checkpoint
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.copying import Copying, SlotTokens, copied
 from larimar_editor.model.encoders import KeyValueProjection, build_encoder
@@ -40,7 +41,6 @@ from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
 from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.model.tokenizer import tokenizer_of
-from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.scope.decision import ScopeDecision
 from larimar_editor.state.fact import Fact
 from larimar_editor.utils.locks import decoder_lock
@@ -237,12 +237,13 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 "the first argument is a checkpoint's folder or name; a decoder that is loaded already is "
                 "given as from_pretrained(FOLDER, decoder=decoder, tokenizer=tokenizer)"
             )
-        fetching = overrides.keys() & {*_OF_HUB, *_OF_A_REPOSITORY} - {"trust_remote_code"}
-        folder = checkpoint_folder(
-            pretrained_model_name_or_path, **{name: overrides[name] for name in fetching}
-        )
-        if not Path(pretrained_model_name_or_path).exists():
-            overrides = {name: value for name, value in overrides.items() if name not in _OF_A_REPOSITORY}
+        hubs = {*_OF_HUB, *_OF_A_REPOSITORY}
+        fetching = {name: overrides[name] for name in hubs - {"trust_remote_code"} if name in overrides}
+        folder = checkpoint_folder(pretrained_model_name_or_path, **fetching)
+        name_or_path = pretrained_model_name_or_path
+        if folder not in (Path(name_or_path), CHECKPOINTS.get(str(name_or_path))):  # it was fetched
+            taken = hubs if decoder is not None else {*_OF_A_REPOSITORY}
+            overrides = {name: value for name, value in overrides.items() if name not in taken}
         dtype = overrides.pop("torch_dtype", None) if dtype is None else dtype
         config = LarimarConfig.from_pretrained(folder) if config is None else config
         config = config.changed(
@@ -258,8 +259,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 raise ValueError(f"no setting is called {name}: is {meant} meant?")
         if decoder is None:
             named = config.base_model_name_or_path
-            # A folder's name may be meant from where the checkpoint is.
-            name = str(folder / named) if (folder / named).is_dir() else resolve(named)
+            name = decoder_place(folder, named)
             try:
                 decoder = AutoModelForCausalLM.from_pretrained(
                     name, dtype=dtype or "auto", device_map=device_map, **options

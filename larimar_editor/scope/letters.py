@@ -100,11 +100,11 @@ _ARTICLE = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
 def asks_something_else(prompt: str, query: str, target: str | None = None, read: str | None = None) -> bool:
     """Whether it is plain from the letters that a query does not ask what a written prompt asks.
 
-    It is where each of the two names a number that the other lacks, in digits or as a king has it, but not
-    where they are one measure in two units, where one names years and the other small numbers, nor where only one names any. So it is where each has
-    initials that the other lacks, and these differ in one letter: "CEO" and "CTO"; or words that exclude each
-    other: "the western terminus" and "the eastern terminus". And it is where the query sets the fact's answer
-    aside: "..., which is not T, is", "Besides T, who ...".
+    It is where each of the two names a number that the other lacks, in digits or as a king has it; but not
+    where they are one measure in two units, where one names years and the other small numbers, nor where only
+    one names any. So it is where each has initials that the other lacks, and these differ in one letter:
+    "CEO" and "CTO"; or words that exclude each other: "the western terminus" and "the eastern terminus". And
+    it is where the query sets the fact's answer aside: "..., which is not T, is", "Besides T, who ...".
 
     Args:
         prompt: the written prompt.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.completion import CompletionHandler
@@ -114,6 +115,7 @@ def application(model: LarimarForCausalLM, name: str, edits: bool = False) -> Fa
         generation_state=state,
     )
     app.add_exception_handler(HTTPException, _as_openai_says)
+    app.add_exception_handler(RequestValidationError, _as_openai_says)
     if edits:
         _add_edits(app, model)
     return app
@@ -121,7 +123,7 @@ def application(model: LarimarForCausalLM, name: str, edits: bool = False) -> Fa
 
 def _add_edits(app: FastAPI, model: LarimarForCausalLM) -> None:
     @app.get("/v1/facts")
-    def written(start: int = 0, limit: int = 100) -> dict:
+    def written(start: int = Query(0, ge=0), limit: int = Query(100, ge=1)) -> dict:
         facts = model.facts()
         return {"facts": [_shown(fact) for fact in facts[start : start + limit]], "count": len(facts)}
 
@@ -155,6 +157,7 @@ def _shown(fact: Fact) -> dict[str, Any]:
 
 async def _as_openai_says(request: Request, error: Exception) -> JSONResponse:
     """A refusal in the form in which OpenAI's client finds the message."""
-    assert isinstance(error, HTTPException)
-    told = {"message": str(error.detail), "type": "invalid_request_error", "param": None, "code": None}
-    return JSONResponse({"error": told}, error.status_code)
+    status = error.status_code if isinstance(error, HTTPException) else 422
+    message = str(error.detail if isinstance(error, HTTPException) else error)
+    told = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    return JSONResponse({"error": told}, status)

@@ -18,6 +18,7 @@ from larimar_editor import LarimarForCausalLM
 from larimar_editor.checkpoints import shipped
 from larimar_editor.cli import app, main
 from larimar_editor.cli.options import settings_of
+from larimar_editor.evaluation.harness.evaluation import Evaluation
 from larimar_editor.model.loading import load_larimar
 from larimar_editor.pretrained.embedded import DECODER
 
@@ -358,3 +359,22 @@ def test_an_error_is_a_line_and_not_a_traceback(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("LARIMAR_TRACEBACK", "1")
     with pytest.raises(FileNotFoundError):
         main()
+
+
+def test_an_evaluation_runs_as_its_yaml_file_says_and_tells_what_it_does_not_read(tmp_path, monkeypatch):
+    seen = []
+
+    def run(self, context, out, progress=True):
+        seen.append(context)
+        out.mkdir(parents=True)
+        (out / "table.md").write_text("")
+        return {}
+
+    monkeypatch.setattr(Evaluation, "run", run)
+    file = tmp_path / "mine.yaml"  # in a folder of any name
+    file.write_text("alg_name: LARIMAR\nmodel_name: llama-smollm2-135m\ndevice: cpu\nfp16: true\n")
+    command = ["eval", "lengths", "--hparams", str(file), "--out", str(tmp_path / "out"), "--baselines", "0"]
+    told = CliRunner().invoke(app, [*command, "--zsre", str(file)])
+    assert told.exit_code == 0 and "lengths does not read --zsre; it reads what ships" in told.output
+    CliRunner().invoke(app, [*command, "--out", str(tmp_path / "other"), "--dtype", "float32"])
+    assert [(each.dtype, each.device) for each in seen] == [("float16", "cpu"), ("float32", "cpu")]

@@ -232,7 +232,7 @@ def test_the_command_replaces_what_another_checkpoint_made_only_when_it_is_told_
     assert done.exit_code == 2 and "--replace" in done.output
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
     ran = []
-    noted = SimpleNamespace(run=lambda context, out: ran.append((out, out.exists())))
+    noted = SimpleNamespace(reads=(), run=lambda context, out: ran.append((out, out.exists())))
     monkeypatch.setattr("larimar_editor.evaluation.tables.find", lambda name: noted)
     done = CliRunner().invoke(app, [*given, "--replace"])
     assert done.exit_code == 0, done.output
@@ -244,7 +244,7 @@ def test_a_table_is_made_in_the_dtype_that_it_is_planned_in(tmp_path, monkeypatc
     plan = tmp_path / "plan.yaml"
     plan.write_text("dtype: float32\ntables:\n  compare: {}\n  scope: {dtype: bfloat16}\n")
     ran = {}
-    noted = SimpleNamespace(run=lambda context, out: ran.update({out.name: context.dtype}))
+    noted = SimpleNamespace(reads=(), run=lambda context, out: ran.update({out.name: context.dtype}))
     monkeypatch.setattr("larimar_editor.evaluation.tables.find", lambda name: noted)
     done = CliRunner().invoke(app, ["results", "--plan", str(plan), "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output

@@ -49,6 +49,8 @@ def test_what_is_fitted_has_the_shipped_detector_unless_it_is_not_wanted(tokeniz
     assert model.config.scope_threshold == shipped["scope_threshold"]
     assert fit(decoder, tokenizer, SENTENCES, **settings, scope_threshold=0.3).config.scope_threshold == 0.3
     assert not fit(decoder, tokenizer, SENTENCES, **settings, detector=None).detectors.weights
+    of_another = {"scope_encoder_name_or_path": "sentence-transformers/another"}
+    assert not fit(decoder, tokenizer, SENTENCES, **settings, **of_another).detectors.weights
 
 
 def test_an_encoder_made_anew_keeps_what_was_trained(tokenizer):

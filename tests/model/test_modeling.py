@@ -870,21 +870,25 @@ def test_what_was_pushed_to_a_hub_is_loaded_from_it(tiny, tmp_path, monkeypatch)
         asked.append((name, file, of_hub))
         if name == "me/none":
             raise OSError("no such repository")
+        if name == "me/llama":
+            (tmp_path / "llama.json").write_text('{"model_type": "llama"}')
+            return str(tmp_path / "llama.json")
         return str(tmp_path / file)
 
     monkeypatch.setattr(checkpoint_module, "cached_file", cached_file)
     tokenizer = tiny.tokenizer
     given = {"decoder": tiny.decoder, "tokenizer": tokenizer, "revision": "v2", "token": "secret"}
-    with pytest.raises(ValueError, match="no setting is called token"):
-        LarimarForCausalLM.from_pretrained("me/tiny", **given)
-    given.pop("token")
     model = LarimarForCausalLM.from_pretrained("me/tiny", **given)
     assert model.projection.basis.equal(tiny.projection.basis)
     assert asked[-2:] == [
-        ("me/tiny", each, {"revision": "v2"}) for each in ("config.json", "model.safetensors")
+        ("me/tiny", each, {"revision": "v2", "token": "secret"})
+        for each in ("config.json", "model.safetensors")
     ]
     with pytest.raises(FileNotFoundError, match=r"no Larimar checkpoint.*no such repository"):
         LarimarForCausalLM.from_pretrained("me/none", **given)
+    with pytest.raises(FileNotFoundError, match="model of type 'llama'"):
+        LarimarForCausalLM.from_pretrained("me/llama", **given)
+    assert asked[-1][1] == "config.json", "weights of another model are not fetched"
 
 
 def test_a_decoder_that_is_not_there_is_named_with_both_ways_out(tiny, tmp_path):

@@ -100,6 +100,8 @@ def test_facts_are_edited_while_the_server_runs_and_are_in_the_file(tiny, tmp_pa
     assert written.status_code == 201 and [each["id"] for each in written.json()["facts"]] == [1, 2]
     refused = client.post("/v1/facts", json=[{"prompt": "x"}])
     assert refused.status_code == 400 and "target_new" in refused.json()["error"]["message"]
+    for one in (client.post("/v1/facts", json=FACT), client.get("/v1/facts", params={"start": -1})):
+        assert one.status_code == 422 and one.json()["error"]["message"]
     assert client.delete("/v1/facts/1").json() == {"forgotten": 1}
     assert client.delete("/v1/facts/1").status_code == 404
     listed = client.get("/v1/facts", params={"limit": 1}).json()

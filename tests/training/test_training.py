@@ -482,6 +482,7 @@ def test_the_papers_set_up_trains_everything(run_folder, tokenizer):
         "optimisation.accumulation": 2,
     }
     run = prepared(run_folder, tokenizer, small(run_folder, **changes))
+    assert run.objective.larimar.detectors.external_weights, "the detector that ships"
     watched = {name: value.detach().clone() for name, value in run.objective.named_parameters()}
     loop.train(run, progress=False)
     now = dict(run.objective.named_parameters())

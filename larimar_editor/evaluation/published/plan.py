@@ -99,10 +99,6 @@ class Plan:
             ValueError: it names a table that there is not, or has a key that nothing reads; the message has
                 it.
         """
-        if not path.exists():
-            raise FileNotFoundError(
-                f"no plan {path}: a checkout has configs/results.yaml, others --plan FILE"
-            )
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
         if unknown := values.keys() - cls.__dataclass_fields__.keys():
             raise ValueError(f"{path}: a plan has no {', '.join(sorted(unknown))}")
