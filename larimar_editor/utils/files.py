@@ -1,4 +1,4 @@
-"""Files that survive a crash."""
+"""Files that survive a crash, and configuration files that ship."""
 
 from __future__ import annotations
 
