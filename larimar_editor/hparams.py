@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 import yaml
 
-from larimar_editor.checkpoints import CHECKPOINTS, shipped
+from larimar_editor.checkpoints import CHECKPOINTS, DETECTOR, shipped
 from larimar_editor.model.settings import (
     DETECTOR_SETTINGS,
     FIT_COPYING,
@@ -17,11 +17,8 @@ from larimar_editor.model.settings import (
     FIT_VALUE_GAIN,
     LarimarSettings,
 )
+from larimar_editor.utils.files import find_shipped, shipped_folders
 from larimar_editor.utils.settings import build, check, described, setting
-
-_PACKAGE = Path(__file__).parent
-# In an installed package, and in a checkout.
-FOLDERS = (_PACKAGE / "hparams_files", _PACKAGE.parent / "hparams")
 
 _TYPES = get_type_hints(LarimarSettings)
 _EDITABLE = [each for each in fields(LarimarSettings) if each.metadata.get("edit")]
@@ -176,7 +173,7 @@ def made_by_fit() -> dict[str, Any]:
     """Settings of a checkpoint that ``larimar-editor fit`` makes which are not the declared defaults: the
     gains, and those of the shipped scope detector.
     """
-    detector = _config(CHECKPOINTS["smollm2-135m"])
+    detector = _config(CHECKPOINTS[DETECTOR])
     made = {"key_gain": FIT_KEY_GAIN, "value_gain": FIT_VALUE_GAIN, **FIT_COPYING}
     made |= {name: detector[name] for name in DETECTOR_SETTINGS}
     return {
@@ -198,11 +195,8 @@ def find_hparams(name_or_path: str | Path) -> Path:
     given = Path(name_or_path)
     if given.suffix not in (".yaml", ".yml"):
         given = given.with_name(given.name + ".yaml")
-    shipped = given.relative_to("hparams") if given.parts[:1] == ("hparams",) else given
-    for path in (given, *(folder / shipped for folder in FOLDERS)):
-        if path.exists():
-            return path
-    ships = sorted(
-        {f"{path.parent.name}/{path.stem}" for folder in FOLDERS for path in folder.glob("LARIMAR/*.yaml")}
-    )
+    if (found := find_shipped(given, "hparams")) is not None:
+        return found
+    files = (path for folder in shipped_folders("hparams") for path in folder.glob("LARIMAR/*.yaml"))
+    ships = sorted({f"{path.parent.name}/{path.stem}" for path in files})
     raise FileNotFoundError(f"no hparams file {given}; there ship {', '.join(ships)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 CHECKPOINTS = {"smollm2-135m": Path(__file__).parent / "smollm2-135m"}
+DETECTOR = "smollm2-135m"  # whose scope detector others get, where none is named
 
 _OF_DECODER = {"llama-smollm2-135m": "smollm2-135m"}
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from larimar_editor.checkpoints import CHECKPOINTS
+from larimar_editor.checkpoints import DETECTOR
 from larimar_editor.cli.options import DetectorOption, SetOption, settings_of
 
 
@@ -24,17 +24,17 @@ def convert_original(
         ),
     ] = None,
     encoder: Annotated[Optional[str], typer.Option(help="BERT that it was trained from, likewise.")] = None,
-    detector: DetectorOption = next(iter(CHECKPOINTS)),
+    detector: DetectorOption = DETECTOR,
     settings: SetOption = None,
 ) -> None:
     """Make a checkpoint of one that the original implementation trained. Nothing in the file is run.
 
     No such checkpoint has been released; this was tested on files of the same structure.
     """
-    from larimar_editor.model.checkpoint import checkpoint_folder, external_detector_of
+    from larimar_editor.model.checkpoint import external_detector_of
     from larimar_editor.model.original import convert_original as convert
 
-    weights, own = ({}, {}) if detector == "none" else external_detector_of(checkpoint_folder(detector))
+    weights, own = external_detector_of(None if detector == "none" else detector)
     chosen: dict[str, Any] = own | settings_of(settings)
     model = convert(checkpoint, out, decoder, encoder, weights, **chosen)
     config = model.config

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from larimar_editor.checkpoints import CHECKPOINTS
+from larimar_editor.checkpoints import DETECTOR
 from larimar_editor.cli.options import (
     DECODER,
     DecoderOption,
@@ -48,7 +48,7 @@ def fit(
     batch_size: Annotated[int, typer.Option(help="Sentences per decoder pass.", min=1)] = 64,
     dtype: DtypeOption = "auto",
     device: DeviceOption = "cpu",
-    detector: DetectorOption = next(iter(CHECKPOINTS)),
+    detector: DetectorOption = DETECTOR,
     scope_threshold: Annotated[
         Optional[float], typer.Option(help="Threshold of the external scope detector; see `calibrate`.")
     ] = None,

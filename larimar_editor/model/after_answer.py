@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -25,10 +25,15 @@ _NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words
 
 @dataclass(frozen=True)
 class _Answer:
-    """What is to be said, and in how many tokens."""
+    """What is to be said, and in how many tokens.
+
+    Attributes:
+        begun: of it what its prompt ends with; None before the prompt is known.
+    """
 
     text: str
     tokens: int
+    begun: str | None = None
 
 
 class AnswersSaid(Columns[_Answer]):
@@ -80,6 +85,9 @@ class AnswersSaid(Columns[_Answer]):
         """
         before = self.length
         for row, answer, tokens in self.take(ids):
+            if answer.begun is None and len(tokens) > self.starts[row]:
+                begun = self._begun(answer, tokens[: self.starts[row]])
+                self.answers[row] = answer = replace(answer, begun=begun)
             self._over[row] = self._end(answer, self.starts[row], tokens, before)
         never = before + ids.shape[1]
         first = [never if over is None else over[0] for over in self._over]
@@ -99,13 +107,13 @@ class AnswersSaid(Columns[_Answer]):
         """The first column whose logits are the base's, and how many columns say so, as far as those from
         ``before`` on do: each text is looked at once, as it was when it was all that had been said.
         """
-        pattern, begun = _pattern(answer.text), self._begun(answer, tokens[:start])
+        pattern = _pattern(answer.text)
         # What ends the answer itself is no longer to come.
         behind = 1 if answer.text.endswith(_ENDS) else 0
         last = min(len(tokens), start + answer.tokens + _LOOKED_THROUGH)
         for end in range(max(start, before) + 1, last + 1):
             # A tokenizer may leave out the space before what it decodes.
-            text = f"{begun} {_composed(str(self.tokenizer.decode(tokens[start:end])))}"
+            text = f"{answer.begun} {_composed(str(self.tokenizer.decode(tokens[start:end])))}"
             if pattern.search(text):
                 return end - behind, end
             if end - start > answer.tokens + _LONGER and _ends_a_sentence(text):

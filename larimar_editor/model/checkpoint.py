@@ -45,9 +45,8 @@ def checkpoint_folder(name_or_path: str | Path, model: str = "MODEL", **of_hub) 
     Raises:
         FileNotFoundError: none of these; the message says what a checkpoint has, and what ships.
     """
-    for folder in (Path(name_or_path), CHECKPOINTS.get(str(name_or_path), Path(name_or_path))):
-        if (folder / CONFIG).exists() and (folder / WEIGHTS).exists():
-            return folder
+    if (here := local_checkpoint(name_or_path)) is not None:
+        return here
     nor_fetched = ""
     if _REPOSITORY.fullmatch(str(name_or_path)) and not Path(name_or_path).exists():
         try:
@@ -59,6 +58,14 @@ def checkpoint_folder(name_or_path: str | Path, model: str = "MODEL", **of_hub) 
         f"ships {', '.join(CHECKPOINTS)}; `larimar-editor fit --model {model} --out {name_or_path}` makes "
         f"one.{nor_fetched}"
     )
+
+
+def local_checkpoint(name_or_path: str | Path) -> Path | None:
+    """The folder of a checkpoint that is here or ships; None where neither does."""
+    for folder in (Path(name_or_path), CHECKPOINTS.get(str(name_or_path))):
+        if folder is not None and (folder / CONFIG).exists() and (folder / WEIGHTS).exists():
+            return folder
+    return None
 
 
 def _fetched(name: str, of_hub: Mapping[str, Any]) -> Path:
@@ -112,14 +119,27 @@ def _write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor
     flush(folder)
 
 
-def external_detector_of(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def external_detector_of(
+    checkpoint: str | Path | None, settings: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """A checkpoint's external scope detector: its weights, and the settings that belong to them.
 
     It knows nothing of the decoder, so that it may serve a checkpoint of any other.
 
+    Args:
+        checkpoint: its folder or name; None has no detector.
+        settings: of the checkpoint that it is to serve; with another sentence encoder it has no use for it.
+
+    Returns:
+        both; empty where there is no detector for it, and the sentence encoder serves as it is.
+
     Raises:
+        FileNotFoundError: no such checkpoint.
         ValueError: a checkpoint whose threshold is of another detector.
     """
+    if checkpoint is None or "scope_encoder_name_or_path" in (settings or {}):
+        return {}, {}
+    folder = checkpoint_folder(checkpoint)
     config = LarimarConfig.from_pretrained(folder)
     if config.scope != "external":
         raise ValueError(f"the thresholds of {folder} are not of an external detector: scope: {config.scope}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -19,8 +18,8 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from larimar_editor.checkpoints import CHECKPOINTS
-from larimar_editor.model.checkpoint import checkpoint_folder, external_detector_of
+from larimar_editor.checkpoints import DETECTOR
+from larimar_editor.model.checkpoint import external_detector_of
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import KeyValueProjection
 from larimar_editor.model.key_values import DecoderStates, signature
@@ -47,7 +46,7 @@ def fit(
     seed: int = 0,
     progress: bool = True,
     sentence_encoder: SentenceTransformer | None = None,
-    detector: str | Path | None = next(iter(CHECKPOINTS)),
+    detector: str | Path | None = DETECTOR,
     **settings,
 ) -> LarimarForCausalLM:
     """Fit the closed form.
@@ -75,10 +74,7 @@ def fit(
         ValueError: too few sentences for ``code_size``.
         FileNotFoundError: no such ``detector``.
     """
-    if "scope_encoder_name_or_path" in settings:  # the weights are for the encoder that it names itself
-        detector = None
-    nothing: tuple[dict[str, Tensor], dict[str, Any]] = {}, {}
-    weights, of_detector = nothing if detector is None else external_detector_of(checkpoint_folder(detector))
+    weights, of_detector = external_detector_of(detector, settings)
     states = DecoderStates(decoder, tokenizer)
     code_size = min(code_size, states.shape.size)
     rows = _collect(states, sentences, memory_slots, code_size, batch_size, progress)

@@ -24,12 +24,17 @@ from transformers import (
 from transformers.generation.configuration_utils import GenerationConfig, GenerationMode
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.model.adapters import DecoderAdapters
 from larimar_editor.model.after_answer import AnswersSaid
 from larimar_editor.model.cache import LarimarCache, Prefix
 from larimar_editor.model.chat import ChatTurns
-from larimar_editor.model.checkpoint import checkpoint_folder, decoder_place, load_weights, save_checkpoint
+from larimar_editor.model.checkpoint import (
+    checkpoint_folder,
+    decoder_place,
+    load_weights,
+    local_checkpoint,
+    save_checkpoint,
+)
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.copying import Copying, SlotTokens, copied
 from larimar_editor.model.encoders import KeyValueProjection, build_encoder
@@ -240,8 +245,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         hubs = {*_OF_HUB, *_OF_A_REPOSITORY}
         fetching = {name: overrides[name] for name in hubs - {"trust_remote_code"} if name in overrides}
         folder = checkpoint_folder(pretrained_model_name_or_path, **fetching)
-        name_or_path = pretrained_model_name_or_path
-        if folder not in (Path(name_or_path), CHECKPOINTS.get(str(name_or_path))):  # it was fetched
+        if local_checkpoint(pretrained_model_name_or_path) is None:  # it was fetched
             taken = hubs if decoder is not None else {*_OF_A_REPOSITORY}
             overrides = {name: value for name, value in overrides.items() if name not in taken}
         dtype = overrides.pop("torch_dtype", None) if dtype is None else dtype

@@ -68,7 +68,7 @@ def prompts_of(
         return questions_in(announced, turns)
     # The text is needed on the host, by the tokenizers of encoder and detector.
     rows = _prompt_ids(input_ids, attention_mask, prompt_lengths, labels)
-    bare = tokenizer.batch_decode([_without_ends(tokenizer, row) for row in rows])
+    bare = tokenizer.batch_decode(_without_ends(tokenizer, rows))
     if turns is None:
         return bare
     # What is no chat, or one in which nobody asks anything, is the query as it is.
@@ -135,11 +135,11 @@ def _announced_for(input_ids: Tensor | None) -> tuple[str, ...] | None:
     return announced
 
 
-def _without_ends(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[int]:
+def _without_ends(tokenizer: PreTrainedTokenizerBase, rows: list[list[int]]) -> list[list[int]]:
     """Without what a tokenizer puts around a text. Another special token may be what somebody typed."""
     around = {*tokenizer("").input_ids, tokenizer.eos_token_id, tokenizer.pad_token_id}
-    inside = [place for place, id in enumerate(ids) if id not in around]
-    return ids[inside[0] : inside[-1] + 1] if inside else []
+    inside = [[place for place, id in enumerate(ids) if id not in around] for ids in rows]
+    return [ids[kept[0] : kept[-1] + 1] if kept else [] for ids, kept in zip(rows, inside)]
 
 
 def _prompt_ids(

@@ -26,10 +26,9 @@ _SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?![\d.,
 _JOINT = re.compile(r"(?<=\d)(?:[.,:–-]|\s(?:to|by|x)\s)(?=\d)")
 _BESIDE = re.compile(r"(?<=\d):(?=\d{3})")  # "10.0.0.5:8080", "ISO 9001:2015"
 _OF_SECTION = re.compile(r"(?<![\d.,:])(\d{1,2})\.(\d{1,2})(?![\d,:]|\.\d)")
-_MONTH = rf"(?P<{{0}}>{MONTHS})"
-_DAY = r"(?P<{0}>\d{{1,2}})(?:st|nd|rd|th)?"
-_NAMED_DAY = re.compile(
-    rf"\b(?:{_DAY.format('a')}\s+(?:of\s+)?{_MONTH.format('b')}|{_MONTH.format('c')}\s+(?:the\s+)?{_DAY.format('d')})\b(?![.:]?\d)",
+_NAMED_DAY = re.compile(  # "15 March", "the 15th of March"; "March 15", "March the 15th"
+    rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{MONTHS})|"
+    rf"(?P<month_first>{MONTHS})\s+(?:the\s+)?(?P<then_day>\d{{1,2}})(?:st|nd|rd|th)?)\b(?![.:]?\d)",
     re.IGNORECASE,
 )
 _NUMBERED_DAY = re.compile(r"(?<![\d./:-])(\d{1,2})([./])(\d{1,2})(?:\.(?!\d)|(?![\d./:]))")
@@ -177,9 +176,10 @@ def _with_days(text: str) -> str:
         one, other = int(found[1]), int(found[3])
         return f"{other}.{one}" if other > 12 else f"{one}.{other}"
 
-    named = lambda found: (
-        f"{int(found['a'] or found['d'])}.{months.index((found['b'] or found['c']).lower()) + 1}"
-    )
+    def named(found: re.Match) -> str:
+        day, month = found["day"] or found["then_day"], found["month"] or found["month_first"]
+        return f"{int(day)}.{months.index(month.lower()) + 1}"
+
     return _NAMED_DAY.sub(named, _NUMBERED_DAY.sub(numbered, text))
 
 

@@ -124,8 +124,9 @@ def application(model: LarimarForCausalLM, name: str, edits: bool = False) -> Fa
 def _add_edits(app: FastAPI, model: LarimarForCausalLM) -> None:
     @app.get("/v1/facts")
     def written(start: int = Query(0, ge=0), limit: int = Query(100, ge=1)) -> dict:
-        facts = model.facts()
-        return {"facts": [_shown(fact) for fact in facts[start : start + limit]], "count": len(facts)}
+        store = model.edited_state.store
+        rows = store.alive_rows()[start : start + limit]  # of a file no others are read
+        return {"facts": [_shown(fact) for fact in store.entries.facts(rows)], "count": len(store)}
 
     @app.post("/v1/facts", status_code=201)
     def write(facts: list[dict[str, Any]]) -> dict:
@@ -148,7 +149,7 @@ def _add_edits(app: FastAPI, model: LarimarForCausalLM) -> None:
             model.undo()
         except RuntimeError as error:
             raise HTTPException(409, str(error)) from error
-        return {"count": len(model.facts())}
+        return {"count": len(model.edited_state.store)}
 
 
 def _shown(fact: Fact) -> dict[str, Any]:
@@ -157,7 +158,6 @@ def _shown(fact: Fact) -> dict[str, Any]:
 
 async def _as_openai_says(request: Request, error: Exception) -> JSONResponse:
     """A refusal in the form in which OpenAI's client finds the message."""
-    status = error.status_code if isinstance(error, HTTPException) else 422
-    message = str(error.detail if isinstance(error, HTTPException) else error)
-    told = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    status, message = (error.status_code, error.detail) if isinstance(error, HTTPException) else (422, error)
+    told = {"message": str(message), "type": "invalid_request_error", "param": None, "code": None}
     return JSONResponse({"error": told}, status)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from larimar_editor.checkpoints import CHECKPOINTS
+from larimar_editor.checkpoints import DETECTOR
 from larimar_editor.model.checkpoint import checkpoint_folder, external_detector_of
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.encoders import TransformerEncoder
@@ -80,9 +80,7 @@ def _from_noise(
         "latent_size": 768,
         "memory_slots": 1,
     }
-    # The one that ships knows nothing of the decoder; but all of its sentence encoder.
-    own_encoder = "scope_encoder_name_or_path" in settings.model
-    weights, of_detector = ({}, {}) if own_encoder else external_detector_of(next(iter(CHECKPOINTS.values())))
+    weights, of_detector = external_detector_of(DETECTOR, settings.model)
     values = defaults | of_detector | dict(settings.model)
     config = LarimarConfig(decoder_signature=signature(decoder, StateShape.of(decoder)), **values)
     model = LarimarForCausalLM(config, decoder, tokenizer)

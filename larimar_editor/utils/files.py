@@ -9,10 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-_PACKAGE = Path(__file__).parents[1]
-# In an installed package, and in a checkout.
-_CONFIGS = (_PACKAGE / "configs_files", _PACKAGE.parent / "configs")
-
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[TextIO]:
@@ -35,22 +31,35 @@ def written_whole(path: Path) -> Iterator[TextIO]:
         partial.unlink(missing_ok=True)
 
 
+def shipped_folders(name: str) -> tuple[Path, Path]:
+    """Where the files of one of the checkout's folders are: in an installed package, and in a checkout."""
+    package = Path(__file__).parents[1]
+    return package / f"{name}_files", package.parent / name
+
+
+def find_shipped(path: Path, name: str) -> Path | None:
+    """A file by its path or, where there is none, of that name among those of `shipped_folders`; it may begin
+    with the folder's name. None where neither is.
+    """
+    inside = path.relative_to(name) if path.parts[:1] == (name,) else path
+    return next(
+        (each for each in (path, *(at / inside for at in shipped_folders(name))) if each.is_file()), None
+    )
+
+
 def find_config(path: str | Path) -> Path:
-    """A configuration file by its path or, where there is none, of that name among those that ship, such as
+    """A configuration file by its path, or the name of one that ships, such as
     ``configs/training/smollm2-135m.yaml``.
 
     Raises:
         FileNotFoundError: neither.
     """
-    given = Path(path)
-    name = given.relative_to("configs") if given.parts[:1] == ("configs",) else given
-    for each in (given, *(folder / name for folder in _CONFIGS)):
-        if each.is_file():
-            return each
+    if (found := find_shipped(Path(path), "configs")) is not None:
+        return found
     ship = sorted(
-        f"configs/{each.relative_to(folder)}" for folder in _CONFIGS for each in folder.rglob("*.yaml")
+        f"configs/{each.relative_to(at)}" for at in shipped_folders("configs") for each in at.rglob("*.yaml")
     )
-    raise FileNotFoundError(f"no file {given}; there ship {', '.join(ship)}")
+    raise FileNotFoundError(f"no file {path}; there ship {', '.join(ship)}")
 
 
 def flush(path: Path) -> None:

@@ -230,23 +230,24 @@ def test_an_answer_that_the_prompt_has_begun_is_said_with_its_rest(tokenizer):
     assert over[len(prompt) :] == [place > answer for place in range(len(rest))]
 
 
-def test_an_answer_with_its_own_full_stop_is_let_go_at_it(tokenizer):
-    ids = torch.tensor([tokenizer(" Oslo. It", add_special_tokens=False).input_ids])
-    said = AnswersSaid(tokenizer, ["Oslo."], [0])
-    over = said.grow(ids)[0].tolist()
-    texts = [tokenizer.decode(ids[0, : place + 1]) for place in range(ids.shape[1])]
-    stop = next(place for place, each in enumerate(texts) if each.endswith("Oslo."))
-    assert over == [place >= stop for place in range(ids.shape[1])]
-
-
-def test_a_sentence_that_ends_in_a_number_ends(tokenizer):
-    text = " It was all long ago and far away, in the year of 1932. Then they went"
+@pytest.mark.parametrize(
+    ("text", "answer", "at"),
+    [
+        (" Oslo. It", "Oslo.", "Oslo."),  # an answer with its own full stop: nothing more is to come
+        (  # a sentence that ends in a number
+            " It was all long ago and far away, in the year of 1932. Then they went",
+            "Oslo",
+            "1932. Then",
+        ),
+    ],
+)
+def test_a_point_that_ends_answer_or_sentence_lets_go(tokenizer, text, answer, at):
     ids = torch.tensor([tokenizer(text, add_special_tokens=False).input_ids])
-    said = AnswersSaid(tokenizer, ["Oslo"], [0])
+    said = AnswersSaid(tokenizer, [answer], [0])
     over = said.grow(ids)[0].tolist()
     texts = [tokenizer.decode(ids[0, : place + 1]) for place in range(ids.shape[1])]
-    begins = next(place for place, each in enumerate(texts) if each.endswith("1932. Then"))
-    assert over == [place >= begins for place in range(ids.shape[1])]
+    stop = next(place for place, each in enumerate(texts) if each.endswith(at))
+    assert over == [place >= stop for place in range(ids.shape[1])]
 
 
 def test_a_special_token_that_somebody_typed_is_part_of_answer_and_prompt(tiny):

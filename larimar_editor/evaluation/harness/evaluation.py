@@ -232,10 +232,11 @@ def made_otherwise(out: Path, context: Context, reads: Sequence[str] = DATA) -> 
 
 def _changed(out: Path, context: Context, reads: Sequence[str]) -> dict:
     """Of the settings of a folder's records those that are others now."""
-    before, now = _settings_of(out), context.lasting()
-    ignored = {*DATA} - {*reads}
-    counting = [] if before is None else [name for name in {**now, **before} if name not in ignored]
-    return {name: before.get(name) for name in counting if before.get(name) != now.get(name)}  # type: ignore[union-attr]
+    if (before := _settings_of(out)) is None:
+        return {}
+    now, ignored = context.lasting(), {*DATA} - {*reads}
+    differing = (name for name in now | before if before.get(name) != now.get(name))
+    return {name: before.get(name) for name in differing if name not in ignored}
 
 
 def start_again(out: Path, context: Context, reads: Sequence[str] = DATA) -> bool:
