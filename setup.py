@@ -21,7 +21,8 @@ setup(
     description="Larimar for EasyEdit: one-shot, gradient-free knowledge editing with an episodic memory",
     long_description=Path("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
-    license="MIT",
+    # The code; of the data that ships, see larimar_editor/data/README.md, also for WordNet's own licence.
+    license="MIT AND CC-BY-SA-4.0 AND CC-BY-3.0",
     python_requires=">=3.11",
     # These stand at the top, the hyperparameter files as EasyEdit's do, and are installed inside the package.
     packages=[

@@ -51,13 +51,20 @@ class LarimarRewriteExecutor:
             )
         if larimar is None or changed:
             settings = params.config_overrides()
-            folder = params.larimar_checkpoint or shipped(params.model_name)
+            named = params.model_name  # EasyEdit takes a pair of model and tokenizer in its place
+            folder = params.larimar_checkpoint or shipped(
+                named if isinstance(named, str) else model.name_or_path
+            )
             larimar = LarimarForCausalLM.from_pretrained(folder, decoder=model, tokenizer=tok, **settings)
             vars(larimar)[_MADE_WITH] = {"larimar_checkpoint": params.larimar_checkpoint} | settings
             # Kept on the decoder, past nn.Module's registration, which would make each a part of the other. A
             # table of decoders would never let one go: every Larimar holds its decoder.
             vars(model)[_LARIMAR] = larimar
         return larimar
+
+    def forget_model(self, model: PreTrainedModel) -> None:
+        """No longer keep the Larimar around ``model`` for later edits; whoever has it keeps it."""
+        vars(model).pop(_LARIMAR, None)
 
     def apply_to_model(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
@@ -83,6 +84,12 @@ class LarimarHyperParams(_Overrides):
     )
 
     def __post_init__(self):
+        if self.save_path is not None:
+            warnings.warn(
+                "save_path is of EasyEdit's WISE alone, and nothing is saved there: use `save_state` of the "
+                "edited model",
+                stacklevel=3,
+            )
         if self.alg_name != "LARIMAR":
             raise ValueError(f"alg_name must be LARIMAR, got {self.alg_name!r}")
         check(self)
@@ -193,7 +200,7 @@ def find_hparams(name_or_path: str | Path) -> Path:
         FileNotFoundError: neither; the message names Larimar's that ship.
     """
     given = Path(name_or_path)
-    if given.suffix not in (".yaml", ".yml"):
+    if given.suffix not in (".yaml", ".yml", ".json"):  # JSON is YAML, too
         given = given.with_name(given.name + ".yaml")
     if (found := find_shipped(given, "hparams")) is not None:
         return found

@@ -57,6 +57,22 @@ def test_a_file_that_ships_is_found_from_any_folder(name, tmp_path, monkeypatch)
     )
 
 
+def test_a_path_as_in_easyedits_examples_is_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = LarimarHyperParams.from_hparams("../hparams/LARIMAR/smollm2-135m.yaml")
+    assert found == LarimarHyperParams.from_hparams("LARIMAR/smollm2-135m")
+
+
+def test_json_is_read_as_easyedit_reads_it(tmp_path):
+    (tmp_path / "mine.json").write_text(json.dumps({"alg_name": "LARIMAR", "model_name": "m", "seed": 3}))
+    assert LarimarHyperParams.from_hparams(str(tmp_path / "mine.json")).seed == 3
+
+
+def test_that_nothing_is_saved_is_said():
+    with pytest.warns(UserWarning, match="save_state"):
+        LarimarHyperParams(alg_name="LARIMAR", model_name="m", save_path="out")
+
+
 def test_easyedits_own_keys_are_accepted():
     given = {
         "evaluation_type": "LLM-judge",

@@ -55,7 +55,7 @@ def fit(
     seed: Annotated[int, typer.Option(help="Choice of sentences and the randomised PCA.")] = 0,
     facts: FactsOption = None,
 ) -> None:
-    """Make a Larimar checkpoint for a decoder in closed form: no gradient, about a minute for a small
+    """Make a Larimar checkpoint for a decoder in closed form: no gradient, about two minutes for a small
     decoder.
     """
     import torch

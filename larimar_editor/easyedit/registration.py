@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import sys
 from typing import Any
 
@@ -49,11 +50,13 @@ def register(source: EasyEditSource) -> None:
     batch = importlib.import_module("easyeditor.editors.batch_editor").BatchEditor
     batch.is_batchable_method = staticmethod(_or_larimar(batch.is_batchable_method))
     editing.BaseEditor.__init__ = _wrapping_init(editing.BaseEditor.__init__, executor)
+    if hasattr(editing.BaseEditor, "normal_edit"):
+        editing.BaseEditor.normal_edit = _keeping_edits(editing.BaseEditor.normal_edit)
     for name, editor in _OF_OTHER_KINDS:
         module = sys.modules.get(f"easyeditor.editors.{name}")
         if (found := getattr(module, editor, None)) is not None:
             found.__init__ = _refusing_init(found.__init__)
-    _announce_prompts()
+    _announce_prompts(in_template=not source.release_2023)
     scores: Any = importlib.import_module("easyeditor.evaluate.evaluate_utils")
     scores.nltk = OfflineNltk(scores.nltk)
 
@@ -100,8 +103,28 @@ def _wrapping_init(original, executor: LarimarRewriteExecutor):
         original(self, hparams, *args, **kwargs)
         if self.alg_name == ALG_NAME:
             self.model = executor.init_model(self.model, self.tok, hparams)
+            # The editor holds the Larimar, and that the decoder: were the latter to hold the former, both
+            # would be in memory until the next collection, beside what a notebook loads after `del editor`.
+            executor.forget_model(self.model.decoder)
 
     return __init__
+
+
+def _keeping_edits(normal_edit):
+    """EasyEdit takes back what a method says that it has changed, and of LARIMAR that would be its facts."""
+
+    @functools.wraps(normal_edit)
+    def kept(self, *args, **kwargs):
+        if self.alg_name != ALG_NAME:
+            return normal_edit(self, *args, **kwargs)
+        apply = self.apply_algo
+        self.apply_algo = lambda *given, **options: (apply(*given, **options)[0], {})
+        try:
+            return normal_edit(self, *args, **kwargs)
+        finally:
+            self.apply_algo = apply
+
+    return kept
 
 
 def _loadable(folder: str, name: str) -> str:
@@ -129,23 +152,37 @@ def _refusing_init(original):
     return __init__
 
 
-def _announce_prompts() -> None:
-    """Tell the model where the prompt ends: evaluation joins prompt and target before it calls the model."""
+def _as_a_turn(tok, prompt: str) -> str:
+    turn = [{"role": "user", "content": prompt}]
+    return tok.apply_chat_template(turn, add_generation_prompt=True, tokenize=False)
+
+
+def _announce_prompts(in_template: bool) -> None:
+    """Tell the model where the prompt ends: evaluation joins prompt and target before it calls the model.
+
+    Several rephrasings of one edit are each scored against its target, of every method alike: as it stands,
+    EasyEdit scores them against the letters of the target, one each.
+
+    Args:
+        in_template: whether this EasyEdit puts a chat template around a prompt where ``use_chat_template`` is
+            set.
+    """
     original = importlib.import_module("easyeditor.evaluate.evaluate_utils").test_prediction_acc
+    called_with = inspect.signature(original).bind
 
     @functools.wraps(original)
     def test_prediction_acc(model, tok, hparams, prompts, targets, *args, **kwargs):
+        if isinstance(targets, str) and not isinstance(prompts, str):
+            targets = [targets] * len(prompts)
         unasked = not isinstance(model, LarimarForCausalLM) or getattr(hparams, "scope_sees_target", False)
         if unasked or kwargs.get("vanilla_generation"):
             return original(model, tok, hparams, prompts, targets, *args, **kwargs)
-        if isinstance(targets, str) and not isinstance(prompts, str) and len(prompts) > 1:
-            raise ValueError(
-                f"EasyEdit scores {len(prompts)} prompts against the letters of one target, {targets!r}: "
-                "give one text, such as one rephrasing for each edit"
-            )
+        asked = [prompts] if isinstance(prompts, str) else prompts
+        call = called_with(model, tok, hparams, prompts, targets, *args, **kwargs).arguments
+        if in_template and getattr(hparams, "use_chat_template", False) and not call.get("locality"):
+            asked = [_as_a_turn(tok, prompt) for prompt in asked]
         # A space joins prompt and target there, whatever the prompt ends with.
-        asked = [f"{prompt} " for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
-        with announced_prompts(asked):
+        with announced_prompts([f"{prompt} " for prompt in asked]):
             return original(model, tok, hparams, prompts, targets, *args, **kwargs)
 
     for name, module in list(sys.modules.items()):

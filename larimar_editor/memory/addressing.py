@@ -48,15 +48,15 @@ def gaussian_weights(Z: Tensor, M_ref: Tensor, alpha: float = 1e-3) -> Tensor:
     that row, shared evenly among equal rows.
 
     Args:
-        Z: encodings ``(N, C)``.
-        M_ref: reference memory ``(K, C)``, K >= 1. A row of NaN is unused and gets weight 0.
+        Z: encodings ``(N, C)``, of finite numbers.
+        M_ref: reference memory ``(K, C)``, K >= 1, of finite numbers.
         alpha: > 0; towards 0 the weights become one-hot.
 
     Returns:
         weights ``(N, K)``, >= 0, each row summing to one.
 
     Raises:
-        ValueError: alpha not above 0, no row in use, or a non-finite ``Z``.
+        ValueError: alpha not above 0, or no row in use.
     """
     if not alpha > 0:
         raise ValueError(f"alpha must be above 0, got {alpha}")
@@ -158,6 +158,9 @@ class Reference:
 
         Keys that are in it already take no second row; once no row is free, later keys share the rows of
         rows near them through their weights. Unchanged when the rows are fixed.
+
+        With ``pseudoinverse`` the weights of keys that are in it already stay as they are only while keys are
+        linearly independent; beyond, take fixed rows (the paper's, which "remains unchanged").
         """
         if not self.grows:
             return self

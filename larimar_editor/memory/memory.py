@@ -27,9 +27,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# A pseudoinverse changes its rank where these quantities cross zero. Inside the band around the
-# tolerance rounding could decide, so the exact decomposition does.
-_DOUBTFUL_BAND = 1e3
+# A pseudoinverse changes its rank where these quantities, of at most 1, cross zero. Inside the band around
+# the tolerance rounding could decide, so the exact decomposition does.
+_DOUBTFUL_BAND = {torch.float64: 1e3, torch.float32: 30.0}
 
 _TENSORS = ("M", "key_covariance", "inverse", "moments")
 
@@ -94,8 +94,9 @@ class Memory:
         """
         if num_rows < 1 or latent_size < 1:
             raise ValueError(f"num_rows and latent_size must be at least 1, got {num_rows} and {latent_size}")
-        if accumulate_dtype not in _DEFAULT_RTOL:
-            raise ValueError(f"accumulate_dtype must be float32 or float64, got {accumulate_dtype}")
+        for name, given in (("dtype", dtype), ("accumulate_dtype", accumulate_dtype)):
+            if given not in _DEFAULT_RTOL:
+                raise ValueError(f"{name} must be float32 or float64, got {given}")
         if refresh_every < 1:
             raise ValueError(f"refresh_every must be at least 1, got {refresh_every}")
         options: dict[str, Any] = {"device": device, "dtype": accumulate_dtype}
@@ -217,6 +218,9 @@ class Memory:
         diagonal = self.key_covariance.diagonal()
         # Synchronisations with the device, here and below: sizes depend on what is used and on the rank.
         used = torch.nonzero(diagonal > self.rtol**2 * diagonal.max()).flatten()
+        if not len(used):  # no key has any weight
+            nothing = torch.zeros_like(self.M), torch.zeros_like(self.inverse)
+            return replace(self, M=nothing[0], inverse=nothing[1], updates=0)
         eigenvalues, vectors = torch.linalg.eigh(self.key_covariance[used][:, used])
         keep = eigenvalues > self.rtol**2 * eigenvalues.max()
         vectors = vectors[:, keep]
@@ -298,7 +302,9 @@ class _Solution:
     """
 
     def __init__(self, M: Tensor, inverse: Tensor, key_covariance: Tensor, rtol: float):
-        self.M, self.inverse, self.key_covariance, self.rtol = M, inverse, key_covariance, rtol
+        self.M, self.inverse, self.key_covariance = M, inverse, key_covariance
+        band = _DOUBTFUL_BAND[M.dtype]
+        self.certain, self.none = rtol * band, rtol / band
 
     def add(self, z: Tensor, w: Tensor) -> bool:
         g = self.inverse @ w
@@ -306,12 +312,12 @@ class _Solution:
         residual = z - w @ self.M
         # A synchronisation with the device: the branch depends on it.
         relative = float(outside.norm() / w.norm().clamp_min(torch.finfo(w.dtype).tiny))
-        if relative > self.rtol * _DOUBTFUL_BAND:
+        if relative > self.certain:
             u = outside / (outside @ outside)
             cross = torch.outer(u, g)
             self.inverse = self.inverse - cross - cross.T + (1 + w @ g) * torch.outer(u, u)
             self.M = torch.addr(self.M, u, residual)
-        elif relative < self.rtol / _DOUBTFUL_BAND:
+        elif relative < self.none:
             gain = g / (1 + w @ g)
             self.inverse = torch.addr(self.inverse, gain, g, alpha=-1)
             self.M = torch.addr(self.M, gain, residual)
@@ -324,11 +330,11 @@ class _Solution:
         g = self.inverse @ w
         # A synchronisation with the device: the branch depends on it.
         freedom = float(1 - w @ g)  # one minus the leverage: 0 where no other key reaches this direction
-        if freedom > self.rtol * _DOUBTFUL_BAND:
+        if freedom > self.certain:
             gain = g / freedom
             self.inverse = torch.addr(self.inverse, gain, g)
             self.M = torch.addr(self.M, gain, z - w @ self.M, alpha=-1)
-        elif abs(freedom) < self.rtol / _DOUBTFUL_BAND:
+        elif abs(freedom) < self.none:
             v = g / g.norm()
             self.M = torch.addr(self.M, v, v @ self.M, alpha=-1)
             left = torch.addr(self.inverse, v, v @ self.inverse, alpha=-1)

@@ -65,7 +65,10 @@ class DecoderAdapters(nn.Module):
             for name, child in parent.named_children()
         }
         peft_config_before = vars(decoder).get("peft_config")
+        trainable = [parameter for parameter in decoder.parameters() if parameter.requires_grad]
         inject_adapter_in_model(config, decoder, adapter_name=self.name)
+        for parameter in trainable:  # PEFT freezes them, and the decoder is its owner's
+            parameter.requires_grad_(True)
         vars(decoder).pop("peft_config", None)
         if peft_config_before is not None:
             decoder.peft_config = peft_config_before
@@ -102,11 +105,13 @@ class DecoderAdapters(nn.Module):
         self._put(self._found)
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Within this block the adapters act alone; then what was before is back, whatever happened."""
+    def at_work(self, on: bool = True) -> Iterator[None]:
+        """Within this block the adapters act alone, or not at all; then what was before is back, whatever
+        happened.
+        """
         before = self._others is not None
         try:
-            self.use(True)
+            self.use(on)
             yield
         finally:
             self.use(before)
@@ -139,7 +144,7 @@ class DecoderAdapters(nn.Module):
 
     def _up_to_date(self) -> list[nn.Module]:
         """The merged layers; one is made anew when a weight that it was made from is not the same any
-        more.
+        more. What is added in place to a weight's ``.data`` cannot be seen here, as autograd cannot see it.
         """
         weights = [cast(Tensor, holder["weight"]) for holder in self._holders]
         places = [*map(Tensor.data_ptr, weights)]  # new data bumps no version

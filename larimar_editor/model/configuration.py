@@ -31,11 +31,11 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
     def __init__(self, **values: Any):
         for name, each in _SETTINGS.items():
             setattr(self, name, values.pop(name, each.default))
+        if self.latent_size % self.memory_slots:
+            raise ValueError(
+                f"latent_size {self.latent_size} is not a multiple of memory_slots {self.memory_slots}"
+            )
         if self.encoder_type == "decoder-states":
-            if self.latent_size % self.memory_slots:
-                raise ValueError(
-                    f"latent_size {self.latent_size} is not a multiple of memory_slots {self.memory_slots}"
-                )
             if self.latent_in_embeddings:
                 raise ValueError(
                     "latent_in_embeddings needs encoder_type: transformer, whose latents are of one size"

@@ -105,9 +105,14 @@ class DecoderStates:
 
     @property
     def bos_token_id(self) -> int:
-        """The token that opens every encoded text: BOS, or EOS for a decoder that has none."""
-        bos = self.tokenizer.bos_token_id
-        return self.tokenizer.eos_token_id if bos is None else bos
+        """The token that opens every encoded text: the tokenizer's BOS, else the decoder's, else EOS.
+
+        Where a decoder has a BOS that its tokenizer does not set, as Qwen's, the tokenizer's EOS would not
+        do: it is another in a chat model, and EasyEdit sets one of its own.
+        """
+        own = getattr(self.decoder.config, "bos_token_id", None)
+        named = (self.tokenizer.bos_token_id, own, self.tokenizer.eos_token_id)
+        return next(token for token in named if token is not None)
 
     @torch.no_grad()
     def last_tokens(self, texts: Sequence[str], count: int) -> Tensor:

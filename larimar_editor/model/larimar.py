@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -592,7 +592,10 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         positions, there = config.slot_position + place.clamp_min(0), place >= 0
         if config.slot_position:
             if self._bos is None or config.decoder_mode == "full":  # whose weights may be in training
-                self._bos = self.states.bos()
+                # As it is read with: not with the adapters that a training pass has put to work around this.
+                rest = contextlib.nullcontext() if self.adapters is None else self.adapters.at_work(False)
+                with rest, torch.autocast(self.device.type, enabled=False):
+                    self._bos = self.states.bos()
             bos = self._bos[None, None].expand(slots.shape[0], 1, *self._bos.shape).to(slots)
             slots, first = torch.cat((bos, slots), dim=1), torch.zeros_like(counts)[:, None]
             positions, there = torch.cat((first, positions), dim=1), torch.cat((first == 0, there), dim=1)
@@ -694,6 +697,22 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
     def get_output_embeddings(self) -> nn.Module:
         """The decoder's language-model head."""
         return self.decoder.get_output_embeddings()
+
+    def resize_token_embeddings(  # type: ignore[override]
+        self, new_num_tokens: int | None = None, *args, **kwargs
+    ) -> nn.Module:
+        """The decoder's token embeddings, of as many tokens as they have.
+
+        Raises:
+            NotImplementedError: another number; nothing is changed.
+        """
+        embeddings = self.get_input_embeddings()
+        if new_num_tokens in (None, cast(Tensor, embeddings.weight).shape[0]):
+            return embeddings
+        raise NotImplementedError(
+            "a Larimar is made for its decoder's vocabulary: resize the decoder, then make a checkpoint for "
+            "it (`larimar-editor fit`)"
+        )
 
     @property
     def hf_device_map(self):

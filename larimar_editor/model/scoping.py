@@ -111,15 +111,17 @@ class ScopeDetectors:
         if name in (None, NO_READER) or not any(each.startswith("reader.") for each in self._weights):
             return None
 
+        smaller = self.sentence_encoder  # by which it finds the device: by `self` it would hold the decoder
+
         def load() -> SentenceTransformer:
             # In the dtype in which it reads: a conversion would hold it in memory twice.
-            return sentence_encoder(name, self._device, reading_dtype(self._device))
+            return sentence_encoder(name, smaller.device, reading_dtype(smaller.device))
 
         try:
             if Path(resolve(name)).is_dir():
                 return load
             loaded = load()  # of a hub, which may have no such model
-            return lambda: loaded.to(self._device)
+            return lambda: loaded.to(smaller.device)
         except (ModuleNotFoundError, OSError) as missing:
             warnings.warn(
                 f"the scope detector does without its third stage, and errs more often: {name} is not here. "

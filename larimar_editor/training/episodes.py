@@ -39,7 +39,8 @@ def read_episodes(
     algorithm 1).
 
     Args:
-        Z: encodings ``(N, C)``, or wider where an answer is longer: its first C numbers address.
+        Z: encodings ``(N, C)``, or wider where an answer is longer: its first C numbers address as it is
+            written, and all of it as it is read.
         prior_inverse: ``M_0^+`` of the prior memory, ``(C, K)``.
         sigma_w: standard deviation of the reading weights, a scalar tensor, > 0 or 0.
         length: encodings per episode, at least 1; the last episode may be shorter.
@@ -47,7 +48,7 @@ def read_episodes(
         generator: source of xi and of the sampled weights.
 
     Returns:
-        readouts ``(N, C)`` and the mean reading weights ``(N, K)``.
+        readouts, as wide as ``Z``, and the mean reading weights ``(N, K)``.
     """
     readouts, weights = [], []
     for z in Z.split(length):

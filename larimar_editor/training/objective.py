@@ -159,7 +159,7 @@ class LarimarObjective(nn.Module):
 
     def _divergence(self, flat: _Predictions, asked: _Questions) -> Tensor:
         """``KL(base || with something else in memory)`` per unit of weight."""
-        rows, chosen = asked.term == _OTHER, flat.term == _OTHER
+        rows, chosen = (asked.term == _OTHER) & (asked.lengths > 1), flat.term == _OTHER
         if not bool(rows.any()):
             return flat.hidden.new_zeros(())
         length = int(asked.lengths[rows].max())
@@ -177,8 +177,13 @@ class LarimarObjective(nn.Module):
         return _mean(each, flat.weights[chosen])
 
     def _language_model(self, rows: Rows) -> Tensor:
-        """``-ln p(x_i | x_{i-1} .. x_1)`` of the texts, nothing in memory (paper, eq. (obj), last term)."""
-        ids, wanted = rows.ids[~rows.other], rows.weights[~rows.other, 1:] > 0
+        """``-ln p(x_i | x_{i-1} .. x_1)`` of the texts, nothing in memory (paper, eq. (obj), last term).
+        Facts are for the memory: of their answers the decoder itself is to learn nothing.
+        """
+        texts = ~rows.other & ~rows.fact
+        if not bool(texts.any()):
+            return self.prior.new_zeros(())
+        ids, wanted = rows.ids[texts], rows.weights[texts, 1:] > 0
         hidden = hidden_states(self.larimar.decoder, ids)[:, :-1][wanted]
         return _surprise(self.larimar.decoder, hidden, ids[:, 1:][wanted])[0].mean()
 

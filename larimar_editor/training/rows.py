@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -76,6 +76,7 @@ class Row:
     tokens: list[int]
     weights: list[float]
     other: bool = False
+    fact: bool = False
 
 
 @dataclass
@@ -90,6 +91,7 @@ class Rows:
         ids: int ``(R, T)``, right-padded.
         weights: float ``(R, T)``; 0 where a token is not to be predicted.
         other: bool ``(R,)``; rows about something else.
+        fact: bool ``(R,)``; rows that ask for a fact, which need not be true.
         decoded: tokens that are not padding.
     """
 
@@ -100,11 +102,14 @@ class Rows:
     ids: Tensor
     weights: Tensor
     other: Tensor
+    fact: Tensor
     decoded: int
 
     def to(self, device: torch.device) -> Rows:
         """The same rows with their tensors on ``device``."""
-        moved = {name: getattr(self, name).to(device) for name in ("memory", "ids", "weights", "other")}
+        moved = {
+            name: getattr(self, name).to(device) for name in ("memory", "ids", "weights", "other", "fact")
+        }
         return Rows(self.texts, self.records, self.slots, decoded=self.decoded, **moved)
 
 
@@ -177,7 +182,7 @@ class RowMaker:
         asked = rng.sample(rephrasings, min(self.settings.wordings, len(rephrasings)))
         if not asked or rng.random() < self.settings.same_wording:
             asked[:1] = [record["prompt"]]
-        return [
+        rows = [
             self._chat_row(memory, prompt, record, rng)
             or self._answer_row(
                 memory,
@@ -189,6 +194,7 @@ class RowMaker:
             )
             for prompt in asked
         ]
+        return [replace(row, fact=True) for row in rows]
 
     def _chat_row(self, memory: int, prompt: str, record: Mapping, rng: random.Random) -> Row | None:
         if not self.settings.chat_share or rng.random() >= self.settings.chat_share:
@@ -271,5 +277,6 @@ class RowMaker:
             ids=ids,
             weights=weights,
             other=torch.tensor([row.other for row in rows]),
+            fact=torch.tensor([row.fact for row in rows]),
             decoded=sum(len(row.tokens) for row in rows),
         )

@@ -11,6 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from larimar_editor.utils.files import flush
+
 
 def save(folder: Path, step: int, trained: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> None:
     """Write the state after ``step`` optimiser steps; the state before it is removed only then.
@@ -33,7 +35,10 @@ def save(folder: Path, step: int, trained: Mapping[str, Tensor], optimiser: torc
         unfinished / "state.safetensors",
     )
     note_step(unfinished, step)
+    for path in (*unfinished.iterdir(), unfinished):
+        flush(path)
     unfinished.replace(new)
+    flush(folder)
     remove_others(new)
 
 

@@ -28,12 +28,18 @@ class Objective:
         at_least=0,
         at_most=1,
     )
-    kl: float = setting(1.0, "beta of the KL term of the reading weights, after annealing", at_least=0)
+    kl: float = setting(
+        1.0,
+        "beta of the KL term of the reading weights, after annealing; the term is a sum over the K weights of "
+        "an encoding, beside reconstructions that are means over tokens",
+        at_least=0,
+    )
     kl_cycles: int = setting(10, "annealing cycles over the run; 0 keeps beta constant", at_least=0)
     language_model: float = setting(1.0, "weight of the language-model regulariser", at_least=0)
     language_model_memory: Literal["none", "other"] = setting(
         "none",
-        "none: the decoder's own loss on the texts, with nothing in memory (paper; decoder_mode full); "
+        "none: the decoder's own loss on the texts (not the facts), with nothing in memory (paper; "
+        "decoder_mode full); "
         "other: with something "
         "else in memory the decoder should predict what the base model predicts",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -39,9 +40,11 @@ def shipped_folders(name: str) -> tuple[Path, Path]:
 
 def find_shipped(path: Path, name: str) -> Path | None:
     """A file by its path or, where there is none, of that name among those of `shipped_folders`; it may begin
-    with the folder's name. None where neither is.
+    with the folder's name, and before that with steps upwards, as in scripts of a folder "examples". None
+    where neither is.
     """
-    inside = path.relative_to(name) if path.parts[:1] == (name,) else path
+    parts = tuple(itertools.dropwhile(lambda part: part == "..", path.parts))
+    inside = Path(*parts[1:]) if parts[:1] == (name,) else path
     return next(
         (each for each in (path, *(at / inside for at in shipped_folders(name))) if each.is_file()), None
     )

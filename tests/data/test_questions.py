@@ -3,6 +3,7 @@ they say.
 """
 
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -29,7 +30,7 @@ from larimar_editor.data.questions.sheets import SHEETS, Sheet, read_sheets
 from larimar_editor.data.questions.simplequestions import cut_wordings, read_wordings
 from larimar_editor.data.relations import wording_of, wordings_of
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(os.environ.get("LARIMAR_PUBLIC_DATA") or Path(__file__).parents[3] / "shared" / "data")
 PUBLIC = [
     SHARED / "counterfact" / "counterfact-first2000.json",
     SHARED / "zsre" / "zsre-700.json",

@@ -59,6 +59,28 @@ def test_any_order_of_writing_and_forgetting_solves_the_remaining_pairs(
 
 
 @pytest.mark.parametrize("accumulate", [torch.float64, torch.float32])
+def test_an_independent_key_takes_no_decomposition(accumulate):
+    generator = torch.Generator().manual_seed(0)
+    memory = Memory.empty(64, 8, accumulate_dtype=accumulate)
+    for count in range(1, 4):
+        z, w = torch.randn(1, 8, generator=generator), torch.randn(1, 64, generator=generator)
+        memory = memory.write(z, w)
+        assert memory.updates == count
+
+
+def test_keys_without_weight_leave_an_empty_memory():
+    memory = Memory.empty(4, 3)
+    assert torch.equal(memory.refresh().M, memory.M)
+    written = memory.write(torch.ones(2, 3), torch.zeros(2, 4))
+    assert not written.M.any() and torch.equal(written.refresh().M, memory.M)
+
+
+def test_a_dtype_that_cannot_hold_a_readout_is_refused():
+    with pytest.raises(ValueError, match="dtype must be float32 or float64"):
+        Memory.empty(2, 3, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("accumulate", [torch.float64, torch.float32])
 @pytest.mark.parametrize("count", [1, K - 1, K, K + 1, 4 * K])
 @pytest.mark.parametrize("forget", ["first", "last", "all", "none"])
 def test_orthonormal_and_random_keys_at_every_fill(accumulate, count, forget):

@@ -35,6 +35,7 @@ from larimar_editor.model import checkpoint as checkpoint_module
 from larimar_editor.model.adapters import DecoderAdapters
 from larimar_editor.model.cache import LarimarCache
 from larimar_editor.model.closed_form import fit
+from larimar_editor.model.key_values import DecoderStates
 
 PROMPTS = [fact["prompt"] for fact in FACTS]
 
@@ -118,6 +119,50 @@ def test_adapters_stay_at_work_until_the_outermost_block_ends(tokenizer):
             pass
         assert torch.equal(logits(model.decoder, tokenizer, PROMPTS), adapted)
     assert not torch.allclose(logits(model.decoder, tokenizer, PROMPTS), adapted, atol=1e-3)
+
+
+def test_bos_is_read_without_the_adapters_whoever_has_put_them_to_work(tokenizer):
+    """As in training, where what is learned beside one BOS would be used beside another."""
+    model = make_tiny(tokenizer, decoder_mode="lora")
+    for layer in model.adapters.layers:
+        torch.nn.init.normal_(layer.lora_B[model.adapters.name].weight, std=0.1)
+    plain, latents = model.states.bos(), torch.zeros(1, model.config.latent_size)
+    with model.adapters.at_work():
+        model.prefix(latents)
+        assert not torch.allclose(model.states.bos(), plain, atol=1e-3), "the adapters are at work"
+    assert torch.equal(model._bos, plain)
+
+
+def test_a_decoder_with_adapters_can_be_trained_by_its_owner_as_before(tokenizer):
+    decoder = tiny_llama(len(tokenizer))
+    decoder.get_input_embeddings().requires_grad_(False)
+    before = {id(parameter): parameter.requires_grad for parameter in decoder.parameters()}
+    adapters = DecoderAdapters(decoder, 2)
+    of_adapters = {id(parameter) for parameter in adapters.parameters()}
+    after = {id(each): each.requires_grad for each in decoder.parameters() if id(each) not in of_adapters}
+    assert after == before and True in before.values()
+
+
+def test_another_vocabulary_is_refused_and_nothing_changed(tokenizer):
+    model = make_tiny(tokenizer)
+    embeddings, head = model.get_input_embeddings(), model.get_output_embeddings()
+    assert model.resize_token_embeddings() is model.resize_token_embeddings(len(tokenizer)) is embeddings
+    with pytest.raises(NotImplementedError, match="larimar-editor fit"):
+        model.resize_token_embeddings(len(tokenizer) + 8)
+    assert embeddings.weight.shape == head.weight.shape == (len(tokenizer), model.decoder.config.hidden_size)
+
+
+def test_a_decoders_own_bos_is_taken_where_its_tokenizer_names_none(tokenizer):
+    """EasyEdit gives Qwen's tokenizer an EOS of its own; what a checkpoint was made with must not hang on
+    that.
+    """
+    model, bare = make_tiny(tokenizer), copy.deepcopy(tokenizer)
+    bare.bos_token = None
+    model.decoder.config.bos_token_id = 7
+    assert DecoderStates(model.decoder, bare).bos_token_id == 7
+    model.decoder.config.bos_token_id = None
+    assert DecoderStates(model.decoder, bare).bos_token_id == bare.eos_token_id
+    assert DecoderStates(model.decoder, tokenizer).bos_token_id == tokenizer.bos_token_id
 
 
 def test_a_decoder_spread_by_a_device_map_is_edited_as_a_whole_one(tokenizer, tmp_path):

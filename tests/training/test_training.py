@@ -257,6 +257,27 @@ def test_the_regulariser_is_the_divergence_from_the_base_model(tokenizer):
     assert term == pytest.approx(float(expected), rel=1e-3) and term > 0
 
 
+def test_the_decoder_itself_learns_texts_and_no_facts(tokenizer):
+    """The last term of eq. (obj) is of texts: with nothing in memory a made-up answer is nothing to learn."""
+    module, rows = in_training(tokenizer, {"language_model": 1.0, "language_model_memory": "other"})
+    texts = ~rows.other & ~rows.fact
+    assert bool(texts.any()) and bool(rows.fact.any())
+    with torch.no_grad():
+        logits = module.larimar.decoder(rows.ids[texts]).logits[:, :-1]
+        wanted = rows.weights[texts][:, 1:] > 0
+        expected = F.cross_entropy(logits[wanted], rows.ids[texts][:, 1:][wanted])
+        assert float(module._language_model(rows)) == pytest.approx(float(expected), rel=1e-4)
+        rows.fact[:] = True
+        assert float(module._language_model(rows)) == 0
+
+
+def test_a_text_without_weight_is_nothing_to_compare(tokenizer):
+    objective = {"language_model": 1.0, "language_model_memory": "other"}
+    module, rows = in_training(tokenizer, objective)
+    rows.weights[rows.other] = 0
+    assert float(module(rows).terms["language_model"]) == 0
+
+
 def test_fused_adapters_are_pefts(tokenizer):
     decoder = tiny_llama(len(tokenizer))
     closed = make_tiny(tokenizer)
