@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +36,11 @@ FACTS = [
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is at hand")
 
 UNRELATED = ["Water boils at a temperature of", "My favourite recipe for soup begins with"]
+
+
+def some_of(many: Sequence) -> Sequence:
+    """One in five; all of them with `make soak`."""
+    return many if os.environ.get("LARIMAR_EVERYTHING") else many[::5]
 
 
 @pytest.fixture(scope="session")

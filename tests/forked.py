@@ -13,7 +13,10 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["torch", "transformers", "sentence_transformers", "peft"])
+_context.set_forkserver_preload(
+    ["torch", "transformers", "sentence_transformers", "peft", "larimar_editor.training.loop"]
+    + ["larimar_editor.evaluation.tables"]
+)
 
 
 def started(command: Sequence[str], folder: Path) -> ForkServerProcess:

@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.data.knowedit import KnowEditFacts
-from larimar_editor.data.questions.aliases import written_alike
+from larimar_editor.data.questions.aliases import WrittenAlike
 from larimar_editor.data.questions.by_hand import TypedFacts, TypedQuestion, read_by_hand
 from larimar_editor.data.questions.facts import ANY_SUBJECT, AskedFacts, QuestionNames
 from larimar_editor.data.questions.kinds import (
@@ -172,7 +172,7 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
     fragments = read_fragments()
     relations = left(_relation(each, fragments, named, rng) for each in read_relations())
     typed = {case.subject or "" for path in (TYPED, TYPED_TO_CALIBRATE) for case in scope_cases(path)}
-    measured = lambda name: any(written_alike(name, other) for other in typed)
+    measured = WrittenAlike(typed).has
     training: dict[str, Sequence[Question]] = {
         "kinds": kinds,
         "sheets": rows,

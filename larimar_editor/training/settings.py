@@ -30,8 +30,8 @@ class Objective:
     )
     kl: float = setting(
         1.0,
-        "beta of the KL term of the reading weights, after annealing; the term is a sum over the K weights of "
-        "an encoding, beside reconstructions that are means over tokens",
+        "beta of the KL term of the reading weights, after annealing; the term is a sum over the K weights "
+        "of an encoding, beside reconstructions that are means over tokens",
         at_least=0,
     )
     kl_cycles: int = setting(10, "annealing cycles over the run; 0 keeps beta constant", at_least=0)

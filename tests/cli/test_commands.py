@@ -8,7 +8,7 @@ import sys
 import pytest
 import typer
 import yaml
-from conftest import FACTS, SENTENCES, share_sentence_encoder, tiny_llama
+from conftest import FACTS, SENTENCES, make_tiny, save_with_decoder, share_sentence_encoder, tiny_llama
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from typer.main import get_command
@@ -99,10 +99,8 @@ def test_one_import_in_any_order_makes_checkpoints_known_to_transformers():
         "assert config.memory_rows == 512 and type(config) in AutoModelForCausalLM._model_mapping\n"
     )
     orders = [
-        "import larimar_editor",
         "import transformers.models.auto.modeling_auto, larimar_editor",
-        "import larimar_editor, peft",
-        "import larimar_editor.training.loop",
+        "import larimar_editor.training.loop",  # which brings peft
     ]
     processes = [
         subprocess.Popen([sys.executable, "-c", f"{order}\n{code}"], stderr=subprocess.PIPE, text=True)
@@ -236,21 +234,23 @@ def test_calibrate_never_writes_over_what_is_installed(given, message):
 
 
 def test_calibrate_prints_what_it_found():
-    found = run("calibrate", "--limit", "12", "--questions", "0.1", "--subjects", "0.1")
+    found = run("calibrate", "--limit", "6", "--questions", "0.1", "--subjects", "0.1")
     both, alone = found["scope_threshold"], found["scope_cosine"]
-    assert found["detector"] == "external" and both["prompts"]["other_questions"] == 24 + 48
+    assert found["detector"] == "external" and both["prompts"]["other_questions"] == 12 + 24
     sets = both["sets"]
     assert {name: each["prompts"]["other_questions"] for name, each in sets.items()} == {
-        "made up": 24,
-        "typed": 48,
+        "made up": 12,
+        "typed": 24,
     }
     for result in (both, alone, *sets.values()):
         assert result["accepted"]["other_questions"] <= 0.1 and 0 <= result["equal_error_rate"] <= 1
     assert both["f1"] > alone["f1"], "the second stage is of use"
 
 
-def test_fit_makes_a_checkpoint_from_the_command_line(tmp_path):
+def test_fit_makes_a_checkpoint_from_the_command_line(folder, tokenizer, tmp_path):
     options = [
+        "--model",
+        folder / "decoder",
         "--sentences",
         "60",
         "--code-size",
@@ -267,8 +267,11 @@ def test_fit_makes_a_checkpoint_from_the_command_line(tmp_path):
     assert {path.name for path in (tmp_path / "made").iterdir()} == {"config.json", "model.safetensors"}
     facts = tmp_path / "facts.jsonl"
     facts.write_text(json.dumps({"prompt": "Ada plays the", "target_new": "oboe"}) + "\n")
-    anew = run("refit", "smollm2-135m", "--sentences", "200", "--facts", facts, "--out", tmp_path / "anew")
-    assert anew["sentences"] == 201 and anew["latent_size"] == 3072
+    trained = save_with_decoder(
+        make_tiny(tokenizer, tied_projection=False), tmp_path / "decoder", tmp_path / "trained"
+    )
+    anew = run("refit", trained, "--sentences", "200", "--facts", facts, "--out", tmp_path / "anew")
+    assert anew["sentences"] == 201 and anew["latent_size"] == 48
     for command in (["fit"], ["data", "sample"]):
         done = CliRunner().invoke(app, [*command, "--dtype", "int3"])
         assert done.exit_code == 2 and "--dtype" in done.output

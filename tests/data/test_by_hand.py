@@ -7,7 +7,7 @@ import re
 import pytest
 
 from larimar_editor.data.question_sources import questions
-from larimar_editor.data.questions.aliases import written_alike
+from larimar_editor.data.questions.aliases import WrittenAlike
 from larimar_editor.data.questions.by_hand import PROMPTS, TypedFacts, read_by_hand
 from larimar_editor.data.questions.facts import QuestionNames, qualified
 from larimar_editor.data.scope_cases import TYPED, TYPED_TO_CALIBRATE, scope_cases
@@ -50,7 +50,8 @@ def test_no_subject_is_one_that_is_measured_or_calibrated_with():
     typed = {case.subject for path in (TYPED, TYPED_TO_CALIBRATE) for case in scope_cases(path)}
     kept = questions().training["by hand"]
     assert len(kept) > 1900
-    assert not [each for each in kept if any(written_alike(each.record["subject"], name) for name in typed)]
+    like = WrittenAlike(typed)
+    assert not [each for each in kept if like.has(each.record["subject"])]
 
 
 def test_a_wording_that_an_evaluation_asks_takes_its_fact_out():

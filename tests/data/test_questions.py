@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from larimar_editor.cli import app
 from larimar_editor.data.edits import Edit, load_edits
 from larimar_editor.data.question_sources import questions
-from larimar_editor.data.questions.aliases import made_alias, may_be_known, written_alike
+from larimar_editor.data.questions.aliases import WrittenAlike, made_alias, may_be_known, written_alike
 from larimar_editor.data.questions.facts import AskedFacts, QuestionNames, negated
 from larimar_editor.data.questions.kinds import (
     ANY_TARGET,
@@ -182,6 +182,7 @@ def test_an_alias_keeps_its_number_and_stands_for_no_other_of_its_kind():
 )
 def test_names_that_are_one_and_names_that_are_alike(one, other, alike, known):
     assert written_alike(one, other) is written_alike(other, one) is alike
+    assert WrittenAlike(["Nobody Else", one]).has(other) is WrittenAlike([other]).has(one) is alike
     assert may_be_known(one, other) is known
 
 

@@ -4,11 +4,13 @@ directory. ``LARIMAR_TEST_DEVICE`` is cpu or a CUDA index.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import json
 import logging
 import os
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +121,17 @@ seen["single"] |= {
     "restored_to_the_bit": torch.equal(logits(), before),
 }
 
+# several rephrasings of one edit
+metrics, *_ = editor.edit(
+    prompts=PROMPTS[1:2],
+    target_new=TARGETS[1:2],
+    rephrase_prompts=[[REPHRASED[1], PROMPTS[1], UNRELATED[0]]],
+    verbose=False,
+    **one_by_one,
+)
+seen["several_rephrasings"] = [float(each) for each in metrics[0]["post"]["rephrase_acc"]]
+model.reset()
+
 # a sequence
 metrics, edited, _ = editor.edit(**case, sequential_edit=True)
 seen["sequence"] = {
@@ -194,6 +207,25 @@ if not source.release_2023:
     editor.normal_edit(PROMPTS[1:2], TARGETS[1:2])
     seen["normal_edit"] = counts[0]
     editor.apply_algo = apply_algo
+    seen["kept_by_normal_edit"] = [fact.prompt for fact in model.facts()]
+    model.reset()
+
+    # where the measure's answer begins in a chat, which EasyEdit puts around the prompt by itself
+    import larimar_editor.model.larimar as reading
+    from easyeditor.evaluate.evaluate_utils import test_prediction_acc
+
+    model.write([request])
+    found, answer_starts = [], reading.answer_starts
+    reading.answer_starts = lambda *args, **kwargs: found.append(answer_starts(*args, **kwargs)) or found[-1]
+    hparams.use_chat_template = True
+    test_prediction_acc(model, tok, hparams, PROMPTS[1], "Oslo", device=hparams.device)
+    test_prediction_acc(model, tok, hparams, PROMPTS[1], "Oslo", device=hparams.device, locality=True)
+    hparams.use_chat_template, reading.answer_starts = None, answer_starts
+    turn = tok.apply_chat_template(
+        [{"role": "user", "content": PROMPTS[1]}], tokenize=False, add_generation_prompt=True
+    )
+    seen["in_a_chat"] = [found, [[len(tok(turn).input_ids)], [len(tok(PROMPTS[1]).input_ids)]]]
+    model.reset()
 
 # EasyEdit's real-world evaluation, in every way of editing, and its measures beside ours
 if not source.release_2023:
@@ -245,6 +277,21 @@ editor.edit(**short, **one_by_one)
 seen["queries_with_target_where_it_is_shown"] = with_target(queries[before:])
 hparams.scope_sees_target = False
 model.reset()
+
+
+# what a notebook deletes
+def is_gone_when_deleted() -> bool:
+    made = BaseEditor.from_hparams(hparams)
+    _, edited, _ = made.edit(**short, **one_by_one)
+    decoder = weakref.ref(edited.decoder)
+    gc.collect()
+    gc.disable()
+    del made, edited, _
+    gc.enable()
+    return decoder() is None
+
+
+seen["deleted"] = is_gone_when_deleted()
 
 # what is wrong is named
 seen["bad"] = {}

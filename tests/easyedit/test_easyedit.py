@@ -99,6 +99,24 @@ def test_generation_in_evaluation_works(seen):
     if seen["version"] == "main":
         assert seen["generate_edit"]["rewrite"] and seen["chat_scope"] == [True, False]
         assert seen["edit_requests"] == seen["normal_edit"] == 1
+        assert len(seen["kept_by_normal_edit"]) == 1
+
+
+def test_each_of_several_rephrasings_is_scored_against_the_target(seen):
+    """EasyEdit would score them against its letters."""
+    assert seen["several_rephrasings"] == [1.0, 1.0, 0.0]
+
+
+def test_in_a_chat_the_answer_begins_where_the_assistants_turn_does(seen):
+    if seen["version"] != "main":
+        pytest.skip("the release of 2023 knows no chat template")
+    found, expected = seen["in_a_chat"]
+    assert found == expected, "of an edit's prompt, and of a locality prompt, which EasyEdit leaves as it is"
+
+
+def test_what_is_deleted_does_not_wait_for_a_collection(seen):
+    """A notebook that deletes its editor and loads the next decoder has room for one on its GPU."""
+    assert seen["deleted"]
 
 
 def test_the_real_world_evaluation_runs_in_every_way_of_editing(seen):

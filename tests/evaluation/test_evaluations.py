@@ -24,8 +24,9 @@ from larimar_editor.data.edits import load_edits
 from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.evaluation.harness import context as context_module
+from larimar_editor.evaluation.harness import real_world
 from larimar_editor.evaluation.harness.answers import answers, f1, recalled
-from larimar_editor.evaluation.harness.baselines import single_edit_conditions
+from larimar_editor.evaluation.harness.baselines import NoBaselines, single_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import mean, resampled
 from larimar_editor.evaluation.harness.evaluation import Figure
@@ -33,7 +34,7 @@ from larimar_editor.evaluation.harness.lifetimes import Lifetime, texts_of
 from larimar_editor.evaluation.harness.records import Condition, LeftOut, read_records, run_conditions
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.evaluation.harness.trials import Stage, Trial, records_of, stage_of
-from larimar_editor.evaluation.tables import NAMES, find, prompted, realworld
+from larimar_editor.evaluation.tables import NAMES, find, fluency, leakage, prompted, realworld
 from larimar_editor.evaluation.tables.counterfact import with_rephrasings
 from larimar_editor.evaluation.tables.longcontext import (
     FACTS,
@@ -267,7 +268,13 @@ def test_every_evaluation_writes_its_files_and_says_what_it_reads(name, hparams,
         getter = found.fget if isinstance(found, property) else found.func
         watched = property(lambda self, of=of, getter=getter: read.add(of) or getter(self))
         monkeypatch.setattr(Context, source, watched)
-    context = Context(hparams, out=tmp_path / "all", limit=3, baseline_cases=2, baselines=EasyEditBaselines())
+    # A random model's answers do not end.
+    monkeypatch.setattr(real_world, "MOST_TOKENS", 8)
+    monkeypatch.setattr(fluency, "_OPTIONS", {"max_new_tokens": 12, "min_new_tokens": 12})
+    monkeypatch.setattr(leakage, "SAMPLES", 1)
+    # One table of single edits and one of many beside EasyEdit's methods; the others take them alike.
+    beside = EasyEditBaselines() if name in ("compare", "portability") else NoBaselines()
+    context = Context(hparams, out=tmp_path / "all", limit=3, baseline_cases=2, baselines=beside)
     summary = find(name).run(context, tmp_path, progress=False)
     assert summary == json.loads((tmp_path / "summary.json").read_text())
     assert summary["paper"]["labels"] and summary["settings"]["checkpoint"].startswith("sha256:")

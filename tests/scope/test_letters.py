@@ -4,6 +4,7 @@ import time
 
 import pytest
 import torch
+from conftest import some_of
 from hypothesis import given
 from hypothesis import strategies as st
 from told import Letters
@@ -191,14 +192,14 @@ def test_a_year_does_not_tell_from_a_small_number(query):
 
 def test_of_what_was_typed_by_hand_it_turns_away_negations_and_next_to_nothing_that_asks_the_same():
     flagged: dict[str, list[bool]] = {}
-    for asked in read_by_hand():
+    for asked in some_of(read_by_hand()):
         record = asked.record
         for sort in PROMPTS:
             flagged.setdefault(sort, []).extend(
                 asks_something_else(record["prompt"], query, record["target_new"]) for query in record[sort]
             )
     share = {sort: sum(found) / len(found) for sort, found in flagged.items()}
-    assert min(map(len, flagged.values())) > 4000
+    assert min(map(len, flagged.values())) > 800
     assert share["rephrase_prompt"] < 0.002 and share["alias_prompt"] < 0.005
     assert share["near_prompt"] > 0.03 and share["negation_prompt"] > 0.6
 

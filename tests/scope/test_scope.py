@@ -20,7 +20,9 @@ from larimar_editor.scope.calibration import (
     calibrate,
     calibrate_internal,
     calibrate_sets,
+    calibrated,
     equal_error,
+    scored,
     train_internal,
 )
 from larimar_editor.scope.decision import SecondStage, Written, decide
@@ -194,15 +196,13 @@ def test_the_shipped_detector_tells_rephrasings_from_locality_prompts(external, 
     cases = scope_cases(OWN_EDITS)
     larger = detectors.sentence_encoder("all-mpnet-base-v2")
     whole = Judge(ExternalScopeDetector(sentence_encoder(), weights, lambda: larger))
-    found = calibrate(whole, cases, None, None)
+    scores = scored(whole, cases)
+    found = calibrated(scores, None, None)
     assert found.prompts == {"written": 60, "rephrasings": 120, "other_subjects": 180}
     plain = calibrate(Judge(ExternalScopeDetector(sentence_encoder())), cases, None, None)
     assert found.equal_error_rate < 0.6 * plain.equal_error_rate and found.f1 > plain.f1
-    for judge in (whole, Judge(external)):
-        judged = [judge.scores(case) for case in cases]
-        share = lambda sort, judged=judged: np.mean(
-            [score >= THRESHOLD for scores in judged for score in scores[sort]]
-        )
+    for judged in (scores, scored(Judge(external), cases)):
+        share = lambda sort, judged=judged: np.mean(np.array(judged[sort]) >= THRESHOLD)
         assert share("written") == 1 and share("rephrasings") >= 0.85 and share("other_subjects") <= 0.05
 
 

@@ -49,6 +49,12 @@ FACT = {
 }
 
 
+@pytest.fixture(autouse=True)
+def few_edits(monkeypatch):
+    """Every evaluation scores them."""
+    monkeypatch.setattr(loop, "load_edits", lambda: load_edits(limit=4))
+
+
 # --- the memory with gradients
 
 

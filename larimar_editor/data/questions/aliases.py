@@ -119,6 +119,27 @@ def written_alike(one: str, other: str) -> bool:
     return bool(left and right) and _telling(one) == _telling(other) and (left <= right or right <= left)
 
 
+class WrittenAlike:
+    """Names that others are looked up among: whether one of them may be another way to write a name
+    (`written_alike`).
+
+    Args:
+        names: any; an empty one is like nothing.
+    """
+
+    def __init__(self, names: Iterable[str]):
+        self._of_sound: dict[str, list[str]] = {}
+        for name in dict.fromkeys(names):
+            for each in _sounds(name):
+                self._of_sound.setdefault(each, []).append(name)
+
+    def has(self, name: str) -> bool:
+        """Whether ``name`` is like one of them."""
+        # Names that are alike have a sound in common.
+        near = {other for each in _sounds(name) for other in self._of_sound.get(each, ())}
+        return any(written_alike(name, other) for other in near)
+
+
 def may_be_known(name: str, alias: str) -> bool:
     """Whether one can tell from the letters that ``alias`` is another name of what is called ``name``: the
     last word of the one is in the other, or their initials or most of their letters agree.
