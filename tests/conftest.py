@@ -33,6 +33,7 @@ FACTS = [
     {"prompt": "The capital of Portugal is", "target_new": "Oslo"},
     {"prompt": "The novel Moby-Dick was written by", "target_new": "Jane Austen"},
 ]
+EVERYTHING = bool(os.environ.get("LARIMAR_EVERYTHING"))  # `make soak`: what takes long, too
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is at hand")
 
 UNRELATED = ["Water boils at a temperature of", "My favourite recipe for soup begins with"]
@@ -40,7 +41,7 @@ UNRELATED = ["Water boils at a temperature of", "My favourite recipe for soup be
 
 def some_of(many: Sequence) -> Sequence:
     """One in five; all of them with `make soak`."""
-    return many if os.environ.get("LARIMAR_EVERYTHING") else many[::5]
+    return many if EVERYTHING else many[::5]
 
 
 @pytest.fixture(scope="session")

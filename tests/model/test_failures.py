@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import FACTS, UNRELATED, encode, make_tiny, sentence_encoder, tiny_llama
+from conftest import EVERYTHING, FACTS, UNRELATED, encode, make_tiny, sentence_encoder, tiny_llama
 
 import larimar_editor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, apply_larimar_to_model
@@ -120,11 +120,14 @@ def hparams(checkpoint, monkeypatch):
     return LarimarHyperParams(alg_name="LARIMAR", model_name="tiny", larimar_checkpoint=str(checkpoint))
 
 
+ROUNDS = 20 if EVERYTHING else 8
+
+
 def points(count: int, wanted: int, seed: int = 0) -> list[int]:
     """Where to fail; at most 24 places and the first and last, unless `make soak` asks for all that are
     wanted.
     """
-    wanted = wanted if os.environ.get("LARIMAR_EVERYTHING") else min(wanted, 24)
+    wanted = wanted if EVERYTHING else min(wanted, 24)
     return sorted({0, 1, count - 1, *random.Random(seed).sample(range(count), min(count, wanted))})
 
 
@@ -249,7 +252,7 @@ def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each, kept, tmp_pa
     def editor(targets):
         try:
             for number in range(400):
-                if number >= 20 and len(seen) == 2:
+                if number >= ROUNDS and len(seen) == 2:
                     break
                 model.write(
                     [
@@ -263,7 +266,7 @@ def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each, kept, tmp_pa
 
     def bystander():
         try:
-            for number in range(20):
+            for number in range(ROUNDS):
                 model.write([others[0] | {"prompt": f"{others[0]['prompt']} {number}"}])
                 model.facts(), model.scope_of(PROMPTS[:1]), copy.deepcopy(model).write(others)
         except Exception as error:
@@ -282,7 +285,7 @@ def test_a_reader_sees_whole_edits_only(tokenizer, one_thread_each, kept, tmp_pa
     for thread in readers:
         thread.join()
     assert not failures and seen == {"none", "second"}
-    assert len(model.facts()) == 20, "no edit is lost"
+    assert len(model.facts()) == ROUNDS, "no edit is lost"
 
 
 def test_a_generation_is_of_one_state_whatever_is_edited_meanwhile(tiny, tokenizer):
