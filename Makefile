@@ -8,7 +8,8 @@
 # make results   the tables of docs/results.md and of the pages that cite them, measured and written; hours, resumes
 # make docs      the documentation as a site, in site/, with its links checked
 # make lint      ruff, mypy, and import-linter on the rooms of the package
-# make soak      the long tests: 100,000 updates, 10,000 edits, 10,000 fuzzed inputs, crashes at bytes all over a file
+# make soak      the long tests: 100,000 updates, 10,000 edits, 10,000 fuzzed inputs, crashes at bytes all over
+#                a file; and whole what `make test` takes a part of
 # make coverage  the test suite, and the lines that it does not reach
 # make wheel     a wheel in dist/, and the README's snippet run from it in an environment of its own
 # make clean     removes the virtual environment and what was built
@@ -86,7 +87,7 @@ lint: setup
 soak: setup
 	$(BIN)/python -m pytest -q -s -m soak $(ARGS)
 	LARIMAR_FUZZ=10000 $(BIN)/python -m pytest -q tests/test_properties.py $(ARGS)
-	LARIMAR_EVERYTHING=1 $(BIN)/python -m pytest -q tests/model/test_failures.py tests/scope $(ARGS)
+	LARIMAR_EVERYTHING=1 $(BIN)/python -m pytest -q tests/model/test_failures.py tests/scope tests/evaluation $(ARGS)
 
 coverage: setup
 	$(BIN)/python -m pytest -q --cov --cov-report term-missing:skip-covered $(ARGS)

@@ -62,6 +62,10 @@ class LarimarRewriteExecutor:
             vars(model)[_LARIMAR] = larimar
         return larimar
 
+    def has_model(self, model: PreTrainedModel) -> bool:
+        """Whether ``model`` is a Larimar, or one is kept around it."""
+        return _larimar_of(model) is not None
+
     def forget_model(self, model: PreTrainedModel) -> None:
         """No longer keep the Larimar around ``model`` for later edits; whoever has it keeps it."""
         vars(model).pop(_LARIMAR, None)

@@ -108,7 +108,7 @@ class LarimarHyperParams(_Overrides):
 
     @classmethod
     def from_hparams(cls, hparams_name_or_path: str | Path) -> LarimarHyperParams:
-        """From a YAML file, with or without its ending.
+        """From a YAML file, with or without its ending, or a JSON file.
 
         Args:
             hparams_name_or_path: a path, or the name of a file that ships, such as ``LARIMAR/smollm2-135m``.
@@ -119,6 +119,8 @@ class LarimarHyperParams(_Overrides):
                 key.
         """
         path = find_hparams(hparams_name_or_path)
+        if path.suffix == ".json":
+            return cls.from_json(path)
         try:
             values = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (
@@ -200,7 +202,7 @@ def find_hparams(name_or_path: str | Path) -> Path:
         FileNotFoundError: neither; the message names Larimar's that ship.
     """
     given = Path(name_or_path)
-    if given.suffix not in (".yaml", ".yml", ".json"):  # JSON is YAML, too
+    if given.suffix not in (".yaml", ".yml", ".json"):
         given = given.with_name(given.name + ".yaml")
     if (found := find_shipped(given, "hparams")) is not None:
         return found

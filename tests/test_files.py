@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from larimar_editor.utils.files import written_whole
+from larimar_editor.utils.json_files import list_in, numbered_records, write_records
 
 
 def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path):
@@ -44,3 +45,35 @@ def test_a_pipe_is_written_as_it_is(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "said", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"prompt": ', "line 2: .* this is not JSON"),
+        ("\xff", "line 2: .* this is not JSON"),
+        ('["a"]', "line 2: a fact is wanted"),
+        ('{"target_new": "b"}', "line 2 has no `prompt`: .'target_new'."),
+    ],
+)
+def test_a_line_that_is_no_record_is_named_with_its_file(tmp_path, line, message):
+    path = tmp_path / "facts.jsonl"
+    path.write_bytes(b'{"prompt": "a"}\n' + line.encode("latin-1") + b"\n")
+    with pytest.raises(ValueError, match=rf"facts\.jsonl, {message}"):
+        list(numbered_records(path, needs=["prompt"], wanted="a fact"))
+
+
+def test_records_come_back_and_empty_lines_do_not(tmp_path):
+    records = [{"prompt": "Łódź is", "n": 1}, {"prompt": "b", "n": 2}]
+    path = tmp_path / "new" / "facts.jsonl"
+    assert write_records(path, iter(records)) == 2
+    path.write_text(path.read_text(encoding="utf-8").replace("\n", "\n\n"), encoding="utf-8")
+    assert [*numbered_records(path)] == [(1, records[0]), (3, records[1])]
+
+
+def test_a_file_that_holds_no_list_is_named(tmp_path):
+    path = tmp_path / "edits.json"
+    for text, message in (("{", "is not JSON"), ("{}", "must hold a list")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=rf"edits\.json {message}"):
+            list_in(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
@@ -18,7 +19,7 @@ from larimar_editor.cli.options import (
     DtypeOption,
     TextOption,
 )
-from larimar_editor.utils.files import written_whole
+from larimar_editor.utils.json_files import records_in, write_records
 
 app = typer.Typer(
     help="Prepare files: training text, made-up facts, statistics, models, settings.", no_args_is_help=True
@@ -107,10 +108,7 @@ def rephrase(
     every = read_relations(relations)
     allowed = without_wordings_of(every, [edit for path in exclude or () for edit in load_edits(path)])
     facts = RephrasedFacts(allowed, Names(text=read_sentences(text or SENTENCES)), seed)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(out) as file:
-        for fact in map(facts.__getitem__, range(count)):
-            file.write(json.dumps(fact, ensure_ascii=False) + "\n")
+    write_records(out, map(facts.__getitem__, range(count)))
     wordings = [sum(len(relation.prompts) for relation in each) for each in (every, allowed)]
     typer.echo(
         json.dumps(
@@ -175,12 +173,14 @@ def questions(
         if near <= 1:
             asked, dropped = asked.unlike(ExternalScopeDetector(sentence_encoder()).embed, near)
         made = dict(asked.facts(knowedit or (), seed, without=without))
-    counts: dict[str, int] = {}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(out) as file:
-        for fact in tqdm(sources.records(made, count, seed, by_hand), total=count, unit="fact"):
-            counts[fact["source"]] = counts.get(fact["source"], 0) + 1
-            file.write(json.dumps(fact, ensure_ascii=False) + "\n")
+    counts: Counter[str] = Counter()
+
+    def counted(facts):
+        for fact in facts:
+            counts[fact["source"]] += 1
+            yield fact
+
+    write_records(out, tqdm(counted(sources.records(made, count, seed, by_hand)), total=count, unit="fact"))
     kinds = asked.held_out if held_out else [kind for every in asked.training.values() for kind in every]
     report = {
         "out": str(out),
@@ -212,14 +212,15 @@ def mined(
 
     external = StoredDetector(checkpoint, device).detectors.external
     facts = mine(read_facts(asked), external, pool, queries, seed=seed)
-    out.parent.mkdir(parents=True, exist_ok=True)
     counts = {"facts": 0, "with_mined": 0, "mined": 0}
-    with written_whole(out) as file:
+
+    def counted():
         for fact in facts:
-            file.write(json.dumps(fact, ensure_ascii=False) + "\n")
-            counts["facts"] += 1
             counts["with_mined"] += bool(fact[MINED])
             counts["mined"] += len(fact[MINED])
+            yield fact
+
+    counts["facts"] = write_records(out, counted())
     typer.echo(json.dumps({"out": str(out)} | counts))
 
 
@@ -259,17 +260,13 @@ def answers(
     from larimar_editor.training import corpus
 
     decoder, tokenizer = load_decoder(model, dtype, device)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with asked.open(encoding="utf-8") as lines, written_whole(out) as file:
-        facts = islice(answered_facts(map(json.loads, lines), Answers(), made_up, own, seed), count)
-        first = islice(facts, count if continued is None else continued)
-        made = corpus.continued_facts(
-            decoder, tokenizer, first, batch_size=batch_size, tokens=tokens, top_p=top_p, seed=seed
-        )
-        written = 0
-        for fact in tqdm(chain(made, facts), total=count, unit="fact"):
-            file.write(json.dumps(fact, ensure_ascii=False) + "\n")
-            written += 1
+    records = records_in(asked, needs=["prompt", "subject", "rephrase_prompt"])
+    facts = islice(answered_facts(records, Answers(), made_up, own, seed), count)
+    first = islice(facts, count if continued is None else continued)
+    made = corpus.continued_facts(
+        decoder, tokenizer, first, batch_size=batch_size, tokens=tokens, top_p=top_p, seed=seed
+    )
+    written = write_records(out, tqdm(chain(made, facts), total=count, unit="fact"))
     typer.echo(json.dumps({"out": str(out), "facts": written}))
 
 

@@ -101,22 +101,22 @@ def evaluate(
     where = methods_devices(methods_on or device)
     beside = EasyEditBaselines(devices=where, log=typer.echo, timed=not untimed)
     context = Context(
-        file,
-        counterfact,
-        zsre,
-        text,
-        facts,
-        out,
-        limit,
-        baselines,
-        dtype,
-        device,
-        seed,
-        settings_of(set_),
-        checkpoint,
-        beside if baselines else NoBaselines(),
-        tuple(asked or ()),
-        minutes,
+        hparams=file,
+        counterfact=counterfact,
+        zsre=zsre,
+        text=text,
+        facts=facts,
+        out=out,
+        limit=limit,
+        baseline_cases=baselines,
+        dtype=dtype,
+        device=device,
+        seed=seed,
+        settings=settings_of(set_),
+        checkpoint=checkpoint,
+        baselines=beside if baselines else NoBaselines(),
+        asked=tuple(asked or ()),
+        minutes=minutes,
     )
     summaries, tables = [], []
     for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:

@@ -118,15 +118,15 @@ def _texts(text: Path | None, facts: Path | None, count: int, seed: int) -> list
     from itertools import islice
 
     from larimar_editor.data.texts import SENTENCES, read_sentences
+    from larimar_editor.utils.json_files import records_in
     from larimar_editor.utils.text import prompt_and_target
 
     chosen = read_sentences(text or SENTENCES, limit=count, seed=seed)
     if facts is None:
         return chosen
-    with facts.open(encoding="utf-8") as lines:
-        for number, fact in enumerate(islice(map(json.loads, lines), count)):
-            prompt, answer = fact["prompt"], fact["target_new"]
-            chosen.append(f"{prompt}\n{answer}" if number % 2 else prompt_and_target(prompt, answer))
+    for number, fact in enumerate(islice(records_in(facts, needs=["prompt", "target_new"]), count)):
+        prompt, answer = fact["prompt"], fact["target_new"]
+        chosen.append(f"{prompt}\n{answer}" if number % 2 else prompt_and_target(prompt, answer))
     return chosen
 
 

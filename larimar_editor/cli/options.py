@@ -85,7 +85,6 @@ AskedOption = Annotated[
     Optional[list[Path]],
     typer.Option(
         "--data",
-        "--asked",
         help="Further data of the tables scope and knowedit: KnowEdit, SimpleQuestions or edits; may be "
         "given again.",
     ),

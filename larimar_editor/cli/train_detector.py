@@ -79,7 +79,7 @@ def train_detector(
     from larimar_editor.scope.detectors import sentence_encoder, stage_weights
     from larimar_editor.scope.look import READS_TARGET
     from larimar_editor.scope.low_rank import mixed
-    from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
+    from larimar_editor.training.detector.loop import Schedule, read_facts, train_stage, trained_weights
     from larimar_editor.training.detector.stages import RANKS, STAGES
 
     if keep and not go_on:
@@ -104,7 +104,7 @@ def train_detector(
         start = starts.get(each)
         trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each], start, **also)
         train_stage(trained, facts, schedule, out / each, until)
-    weights = detector_weights(out)
+    weights = trained_weights(out)
     stages = sorted({name.split(".")[0] for name in weights})
     megabytes = sum(value.numel() * 2 for value in weights.values()) / 1e6
     typer.echo(json.dumps({"out": str(out), "finished": stages, "megabytes": megabytes}))

@@ -4,11 +4,12 @@ sixty.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from larimar_editor.utils.json_files import list_in
 
 OWN_EDITS = Path(__file__).parent / "edits.json"
 
@@ -69,12 +70,9 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
     path = OWN_EDITS if path is None else Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no data file {path}")
-    try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(records, list) or not records:
-        raise ValueError(f"{path} must hold a list of records")
+    records = list_in(path)
+    if not records:
+        raise ValueError(f"{path} must hold a list of records, and this one is empty")
     edits = []
     for number, record in enumerate(records[:limit]):
         try:

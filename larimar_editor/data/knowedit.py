@@ -5,7 +5,6 @@ Zhang et al. 2024; Apache-2.0. Its files do not ship; `docs/data.md` says where 
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from larimar_editor.data.edits import first_name
 from larimar_editor.data.questions.aliases import may_be_known
 from larimar_editor.data.questions.facts import QuestionNames
 from larimar_editor.data.questions.kinds import SUBJECT, kept_apart
+from larimar_editor.utils.json_files import list_in
 
 HELD_OUT_RELATIONS = 3  # one in so many is not trained on
 # Prompts of a record, by what they are to its own prompt.
@@ -48,7 +48,7 @@ def read_knowedit(path: Path) -> list[dict]:
         FileNotFoundError: no such file.
         ValueError: not a file of KnowEdit's.
     """
-    records = json.loads(path.read_text(encoding="utf-8"))
+    records = list_in(path)
     if not is_knowedit(records):
         raise ValueError(f"{path} is no file of KnowEdit's: its records lack locality by name")
     return records

@@ -14,6 +14,7 @@ from larimar_editor.data.edits import load_edits
 from larimar_editor.data.questions.facts import AskedFacts, fitting_target
 from larimar_editor.data.questions.kinds import SUBJECT, kept_apart, read_kinds
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES, cut_wordings
+from larimar_editor.utils.json_files import list_in
 
 # Facts that were typed by hand, with what one would ask: some to measure with, which nothing is trained or
 # calibrated on, and some to calibrate on.
@@ -82,9 +83,7 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
         return of_facts(AskedFacts(held_out, seed=seed), limit or 600)
     if path.suffix == ".txt":
         return _of_simplequestions(path, limit or 600, seed)
-    records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    if not isinstance(records, list):
-        raise ValueError(f"{path} must hold a list of records")
+    records = list_in(path) if path.exists() else []
     if knowedit.is_knowedit(records):
         if "train" in path.stem:
             records = [record for record in records if knowedit.is_held_out(record)]

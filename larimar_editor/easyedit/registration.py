@@ -102,10 +102,13 @@ def _wrapping_init(original, executor: LarimarRewriteExecutor):
                 checkpoint_folder(hparams.larimar_checkpoint or shipped(name), name)
         original(self, hparams, *args, **kwargs)
         if self.alg_name == ALG_NAME:
+            is_new = not executor.has_model(self.model)
             self.model = executor.init_model(self.model, self.tok, hparams)
-            # The editor holds the Larimar, and that the decoder: were the latter to hold the former, both
-            # would be in memory until the next collection, beside what a notebook loads after `del editor`.
-            executor.forget_model(self.model.decoder)
+            if is_new:
+                # The editor holds the Larimar, and that the decoder: were the latter to hold the former, both
+                # would be in memory until the next collection, beside what a notebook loads after `del
+                # editor`.
+                executor.forget_model(self.model.decoder)
 
     return __init__
 
@@ -117,12 +120,19 @@ def _keeping_edits(normal_edit):
     def kept(self, *args, **kwargs):
         if self.alg_name != ALG_NAME:
             return normal_edit(self, *args, **kwargs)
-        apply = self.apply_algo
-        self.apply_algo = lambda *given, **options: (apply(*given, **options)[0], {})
+        apply, undo = self.apply_algo, {}
+
+        def without_undo(*given, **options):
+            model, weights_copy = apply(*given, **options)
+            undo.update(weights_copy)
+            return model, {}
+
+        self.apply_algo = without_undo
         try:
-            return normal_edit(self, *args, **kwargs)
+            metrics, model, _ = normal_edit(self, *args, **kwargs)
         finally:
             self.apply_algo = apply
+        return metrics, model, undo
 
     return kept
 
@@ -161,7 +171,7 @@ def _announce_prompts(in_template: bool) -> None:
     """Tell the model where the prompt ends: evaluation joins prompt and target before it calls the model.
 
     Several rephrasings of one edit are each scored against its target, of every method alike: as it stands,
-    EasyEdit scores them against the letters of the target, one each.
+    EasyEdit's token accuracy scores them against the letters of the target, one each.
 
     Args:
         in_template: whether this EasyEdit puts a chat template around a prompt where ``use_chat_template`` is
@@ -175,10 +185,10 @@ def _announce_prompts(in_template: bool) -> None:
         if isinstance(targets, str) and not isinstance(prompts, str):
             targets = [targets] * len(prompts)
         unasked = not isinstance(model, LarimarForCausalLM) or getattr(hparams, "scope_sees_target", False)
-        if unasked or kwargs.get("vanilla_generation"):
+        call = called_with(model, tok, hparams, prompts, targets, *args, **kwargs).arguments
+        if unasked or call.get("vanilla_generation"):
             return original(model, tok, hparams, prompts, targets, *args, **kwargs)
         asked = [prompts] if isinstance(prompts, str) else prompts
-        call = called_with(model, tok, hparams, prompts, targets, *args, **kwargs).arguments
         if in_template and getattr(hparams, "use_chat_template", False) and not call.get("locality"):
             asked = [_as_a_turn(tok, prompt) for prompt in asked]
         # A space joins prompt and target there, whatever the prompt ends with.

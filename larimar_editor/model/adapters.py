@@ -65,7 +65,7 @@ class DecoderAdapters(nn.Module):
             for name, child in parent.named_children()
         }
         peft_config_before = vars(decoder).get("peft_config")
-        trainable = [parameter for parameter in decoder.parameters() if parameter.requires_grad]
+        trainable = [each for each in decoder.parameters() if each.requires_grad and not each.is_inference()]
         inject_adapter_in_model(config, decoder, adapter_name=self.name)
         for parameter in trainable:  # PEFT freezes them, and the decoder is its owner's
             parameter.requires_grad_(True)

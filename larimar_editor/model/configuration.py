@@ -91,10 +91,3 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
     def settings(cls) -> frozenset[str]:
         """Names of Larimar's own settings."""
         return frozenset(_SETTINGS)
-
-    @property
-    def text_position(self) -> int:
-        """Position of the text's first token when a memory of P slots is in front of it; one more with each
-        further slot.
-        """
-        return self.slot_position + self.memory_slots

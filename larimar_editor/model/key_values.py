@@ -111,6 +111,7 @@ class DecoderStates:
         do: it is another in a chat model, and EasyEdit sets one of its own.
         """
         own = getattr(self.decoder.config, "bos_token_id", None)
+        own = own if isinstance(own, int) else None
         named = (self.tokenizer.bos_token_id, own, self.tokenizer.eos_token_id)
         return next(token for token in named if token is not None)
 

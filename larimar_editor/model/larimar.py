@@ -699,7 +699,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         return self.decoder.get_output_embeddings()
 
     def resize_token_embeddings(  # type: ignore[override]
-        self, new_num_tokens: int | None = None, *args, **kwargs
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, *args, **kwargs
     ) -> nn.Module:
         """The decoder's token embeddings, of as many tokens as they have.
 
@@ -707,7 +707,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             NotImplementedError: another number; nothing is changed.
         """
         embeddings = self.get_input_embeddings()
-        if new_num_tokens in (None, cast(Tensor, embeddings.weight).shape[0]):
+        count = cast(Tensor, embeddings.weight).shape[0]
+        if new_num_tokens in (None, count) and count % (pad_to_multiple_of or 1) == 0:
             return embeddings
         raise NotImplementedError(
             "a Larimar is made for its decoder's vocabulary: resize the decoder, then make a checkpoint for "

@@ -28,7 +28,8 @@ def unchanged_on_failure(model: nn.Module) -> Iterator[None]:
             container.extend(values) if isinstance(container, list) else container.update(values)
         for parameter, data, requires_grad in parameters:
             parameter.data = data
-            parameter.requires_grad = requires_grad
+            if parameter.requires_grad != requires_grad and not parameter.is_inference():
+                parameter.requires_grad = requires_grad
         raise
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from larimar_editor.data.edits import load_edits
 from larimar_editor.state.fact import Fact
+from larimar_editor.utils.json_files import numbered_records
 
 _JOURNAL_START, _RECORD = b"LARIMARJ", b"LJR1"
 
@@ -38,20 +39,12 @@ def facts_in_lines(path: Path) -> list[Fact]:
         ValueError: a line that is no fact, with its number.
     """
     found: dict[str, Fact] = {}
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                request = json.loads(line)
-                if not isinstance(request, dict):
-                    raise ValueError(
-                        f"an object with 'prompt' and 'target_new' is wanted, got {str(request)[:60]!r}"
-                    )
-                fact = Fact.from_request(request)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
-            found[fact.key] = fact
+    for number, request in numbered_records(path, wanted="an object with 'prompt' and 'target_new'"):
+        try:
+            fact = Fact.from_request(request)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from error
+        found[fact.key] = fact
     return list(found.values())
 
 

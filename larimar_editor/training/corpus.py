@@ -4,7 +4,6 @@ go.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from larimar_editor.utils.files import written_whole
+from larimar_editor.utils.json_files import records_in, write_records
 from larimar_editor.utils.sampling import nucleus
 from larimar_editor.utils.sentences import sentences
 from larimar_editor.utils.text import prompt_and_target
@@ -50,15 +49,11 @@ def paragraphs(paths: Sequence[Path]) -> Iterator[str]:
     for path in paths:
         if not path.exists():
             raise FileNotFoundError(f"no text file {path}")
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if path.suffix != ".jsonl":
-                    yield line
-                    continue
-                record = json.loads(line)
-                if "text" not in record:
-                    raise ValueError(f"{path}, line {number} has no `text`: {sorted(record)}")
-                yield record["text"]
+        if path.suffix == ".jsonl":
+            yield from (record["text"] for record in records_in(path, needs=["text"]))
+        else:
+            with path.open(encoding="utf-8") as file:
+                yield from file
 
 
 def sentence_chunks(
@@ -96,11 +91,8 @@ def block_chunks(
 
 def write_chunks(chunks: Iterable[str], out: Path, counts: Counts, progress: bool = True) -> Counts:
     """Write one ``{"text": ...}`` a line; ``out`` appears when it is whole."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(out) as file:
-        for chunk in tqdm(chunks, desc="chunks", unit="chunk", disable=not progress):
-            file.write(json.dumps({"text": chunk}, ensure_ascii=False) + "\n")
-            counts.written += 1
+    shown = tqdm(chunks, desc="chunks", unit="chunk", disable=not progress)
+    counts.written += write_records(out, ({"text": chunk} for chunk in shown))
     return counts
 
 

@@ -80,17 +80,11 @@ class Optimisation:
         at_most=1,
     )
     decoder_learning_rate: float = setting(
-        1e-3, "learning rate of decoder or adapters; 0 freezes", at_least=0, formerly="decoder_rate"
+        1e-3, "learning rate of decoder or adapters; 0 freezes", at_least=0
     )
-    projection_learning_rate: float = setting(
-        3e-4, "learning rate of W_M; 0 freezes", at_least=0, formerly="projection_rate"
-    )
-    encoder_learning_rate: float = setting(
-        0.0, "learning rate of the encoder; 0 freezes", at_least=0, formerly="encoder_rate"
-    )
-    memory_learning_rate: float = setting(
-        1e-3, "learning rate of prior and sigma_W; 0 freezes", at_least=0, formerly="memory_rate"
-    )
+    projection_learning_rate: float = setting(3e-4, "learning rate of W_M; 0 freezes", at_least=0)
+    encoder_learning_rate: float = setting(0.0, "learning rate of the encoder; 0 freezes", at_least=0)
+    memory_learning_rate: float = setting(1e-3, "learning rate of prior and sigma_W; 0 freezes", at_least=0)
     precision: Literal["no", "bf16", "fp16"] = setting("bf16", "of the forward pass")
     gradient_checkpointing: bool = setting(False, "recompute each layer in the backward pass")
     bucket_tokens: int = setting(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence, Sized
 from functools import cached_property
@@ -14,6 +13,7 @@ import numpy as np
 from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
 from larimar_editor.data.texts import SENTENCES, TRIVIA
 from larimar_editor.training.settings import Source
+from larimar_editor.utils.json_files import record_of
 
 # Facts made by rule do not run out; numbers below this are theirs to count with.
 ENDLESS = 1 << 40
@@ -61,8 +61,10 @@ class LineFile:
     def __getitem__(self, number: int) -> Mapping:
         with self.path.open("rb") as file:
             file.seek(int(self.starts[number]))
-            line = file.readline().decode("utf-8").strip()
-        return json.loads(line) if self.is_json else {"text": line}
+            line = file.readline()
+        if self.is_json:
+            return record_of(line, f"{self.path}, record {number + 1}")
+        return {"text": line.decode("utf-8").strip()}
 
     def sample(self, count: int, seed: int) -> list[str]:
         """Texts of up to ``count`` records, for preambles and names."""

@@ -28,7 +28,6 @@ def setting(
     at_least: float | None = None,
     above: float | None = None,
     at_most: float | None = None,
-    formerly: str | None = None,
     **tags: bool,
 ) -> Any:
     """A dataclass field that is a setting.
@@ -38,7 +37,6 @@ def setting(
         help: what it is for, in one line.
         factory: makes the default, where that is mutable.
         at_least, above, at_most: range of a number.
-        formerly: name that older files have for it; `build` takes it too.
         tags: marks for the dataclass' own use.
     """
     metadata = {
@@ -46,7 +44,6 @@ def setting(
         "at_least": at_least,
         "above": above,
         "at_most": at_most,
-        "formerly": formerly,
     } | tags
     return field(default=default, default_factory=factory, metadata=metadata)
 
@@ -90,10 +87,6 @@ def build(kind: type[Settings], values: Mapping, where: str) -> Settings:
     if not isinstance(values, Mapping):
         raise ValueError(f"{where} must hold keys and values")
     known = _fields(kind)  # type: ignore[arg-type]
-    now = {each.metadata["formerly"]: name for name, each in known.items() if each.metadata.get("formerly")}
-    if twice := [old for old in now if old in values and now[old] in values]:
-        raise ValueError(f"{where}: {twice[0]!r} is now called {now[twice[0]]!r}; give one of them")
-    values = {now.get(name, name): value for name, value in values.items()}
     for name in values:
         if name not in known:
             close = difflib.get_close_matches(str(name), known, n=1)

@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import os
 import random
 import sys
 import threading

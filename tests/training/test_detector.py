@@ -18,7 +18,7 @@ from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder, stage_weights
 from larimar_editor.training.detector import loop, stages
 from larimar_editor.training.detector.examples import MINED, NEGATIVES, POSITIVES, example, varied
-from larimar_editor.training.detector.loop import Schedule, detector_weights, read_facts, train_stage
+from larimar_editor.training.detector.loop import Schedule, read_facts, train_stage, trained_weights
 from larimar_editor.training.detector.mining import Query, mined
 from larimar_editor.training.detector.stages import STAGES
 
@@ -120,8 +120,8 @@ EVEN = Even()
 
 @pytest.mark.parametrize("name", list(STAGES))
 def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, tmp_path):
-    schedule = Schedule(steps=6, batch_size=8, learning_rate=2e-3, save_every=2)
-    shown = [made for fact in facts[:24] if (made := example(fact, random.Random(1)))]
+    schedule = Schedule(steps=6, batch_size=4, learning_rate=2e-3, save_every=2)
+    shown = [made for fact in facts[:12] if (made := example(fact, random.Random(1)))]
     torch.manual_seed(0)
     whole = begun(name, 4)
     before = loss_of(whole, shown)
@@ -129,15 +129,15 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
     assert loss_of(whole, shown) < before
     torch.manual_seed(0)
     train_stage(begun(name, 4), facts, schedule, tmp_path / "stopped" / name, until=3)
-    assert not detector_weights(tmp_path / "stopped")
+    assert not trained_weights(tmp_path / "stopped")
     train_stage(begun(name, 4), facts, schedule, tmp_path / "stopped" / name)
-    one, two = (detector_weights(tmp_path / each) for each in ("whole", "stopped"))
+    one, two = (trained_weights(tmp_path / each) for each in ("whole", "stopped"))
     assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
     with pytest.raises(ValueError, match="has gone 6 steps, further than 5: choose another --out"):
         train_stage(begun(name, 4), facts, replace(schedule, steps=5), tmp_path / "whole" / name)
     with pytest.warns(UserWarning, match="is not trained on"):
         train_stage(begun(name, 4), facts[:9], schedule, tmp_path / "whole" / name)
-    kept = detector_weights(tmp_path / "whole")
+    kept = trained_weights(tmp_path / "whole")
     assert kept.keys() == one.keys()
     assert all(kept[key].equal(one[key]) for key in one), "what was trained stays"
 
@@ -222,7 +222,7 @@ def test_a_stage_begins_with_what_was_trained_before(facts, tmp_path):
     schedule = Schedule(steps=2, batch_size=4)
     for name in STAGES:
         train_stage(begun(name, 4), facts, schedule, tmp_path / name)
-    weights = detector_weights(tmp_path)
+    weights = trained_weights(tmp_path)
     for name in STAGES:
         own = stage_weights(weights, name)
         again = begun(name, 4, own).weights()
@@ -251,7 +251,7 @@ def test_what_was_trained_is_put_into_a_checkpoint_and_read_back(facts, tmp_path
     tiny.save_pretrained(tmp_path / "checkpoint")
     done = CliRunner().invoke(app, ["train-detector", str(path), *options, "--into", str(tmp_path / "new")])
     assert done.exit_code == 0, done.output
-    weights = detector_weights(tmp_path / "run")
+    weights = trained_weights(tmp_path / "run")
     assert {name.split(".")[0] for name in weights} == {"candidates", "look"}
     stored = load_file(tmp_path / "new" / "model.safetensors")
     assert {f"scope.{name}" for name in weights} <= stored.keys() and "scope.metric" not in stored
@@ -288,7 +288,7 @@ def test_one_stage_is_trained_on_and_half_of_it_is_kept(facts, tmp_path):
     options = ["--stage", "look", "--go-on", "--keep", "0.5", "--into", str(tmp_path / "after")]
     done = runner.invoke(app, [*command, *options])
     assert done.exit_code == 0, done.output
-    after, trained = load_file(tmp_path / "after" / "model.safetensors"), detector_weights(tmp_path / "run")
+    after, trained = load_file(tmp_path / "after" / "model.safetensors"), trained_weights(tmp_path / "run")
     assert all(after[f"scope.{key}"].equal(own[key]) for key in own if not key.startswith("look."))
     head = "look.head.weight"
     assert not trained[head].equal(own[head])

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import bootstrap
+from scipy.stats import binomtest, bootstrap
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,7 @@ def resampled(
     return Estimate(scale * statistic(records), len(records), scale * float(low), scale * float(high))
 
 
-def wilson(share: float, count: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's interval of a share of so many cases, 95% by default."""
-    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * np.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share of so many cases."""
+    interval = binomtest(round(share * count), count).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)

@@ -1,4 +1,4 @@
-"""Training a stage: one loop for both, which goes on where it was stopped."""
+"""Training a stage: one loop for all three, which goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from larimar_editor.training.detector.examples import POSITIVES, Example, exampl
 from larimar_editor.training.detector.stages import Stage
 from larimar_editor.training.fused_lora import fused_lora
 from larimar_editor.utils.device import bfloat16_is_fast
+from larimar_editor.utils.json_files import numbered_records
 
 WEIGHTS = "weights.safetensors"
 
@@ -58,15 +59,13 @@ def read_facts(path: Path) -> list[dict]:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line that is no such fact; the message has its number.
+        ValueError: a line that is no such fact; the message has file and line.
     """
     facts = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            fact = json.loads(line)
-            if not isinstance(fact, dict) or not {"prompt", "subject", *POSITIVES[:1]} <= fact.keys():
-                raise ValueError(f"{path}, line {number} is no fact of `larimar-editor data questions`")
-            facts.append(fact)
+    for number, fact in numbered_records(path):
+        if not {"prompt", "subject", *POSITIVES[:1]} <= fact.keys():
+            raise ValueError(f"{path}, line {number} is no fact of `larimar-editor data questions`")
+        facts.append(fact)
     return facts
 
 
@@ -143,7 +142,7 @@ def _move(places: Iterable[Tensor], towards: Iterable[Tensor], share: float) -> 
         torch._foreach_lerp_([*places], [*towards], 1 - share)
 
 
-def detector_weights(folder: Path) -> dict[str, Tensor]:
+def trained_weights(folder: Path) -> dict[str, Tensor]:
     """What a checkpoint holds of the stages that a run has trained, by name."""
     return {
         f"{path.parent.name}.{name}": value
