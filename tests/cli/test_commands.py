@@ -99,6 +99,7 @@ def test_one_import_in_any_order_makes_checkpoints_known_to_transformers():
         "assert config.memory_rows == 512 and type(config) in AutoModelForCausalLM._model_mapping\n"
     )
     orders = [
+        "import larimar_editor",
         "import transformers.models.auto.modeling_auto, larimar_editor",
         "import larimar_editor.training.loop",  # which brings peft
     ]

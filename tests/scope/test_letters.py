@@ -4,7 +4,7 @@ import time
 
 import pytest
 import torch
-from conftest import some_of
+from conftest import EVERYTHING, some_of
 from hypothesis import given
 from hypothesis import strategies as st
 from told import Letters
@@ -199,7 +199,7 @@ def test_of_what_was_typed_by_hand_it_turns_away_negations_and_next_to_nothing_t
                 asks_something_else(record["prompt"], query, record["target_new"]) for query in record[sort]
             )
     share = {sort: sum(found) / len(found) for sort, found in flagged.items()}
-    assert min(map(len, flagged.values())) > 800
+    assert min(map(len, flagged.values())) > (4000 if EVERYTHING else 800)
     assert share["rephrase_prompt"] < 0.002 and share["alias_prompt"] < 0.005
     assert share["near_prompt"] > 0.03 and share["negation_prompt"] > 0.6
 
