@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from larimar_editor.checkpoints import CHECKPOINTS
-from larimar_editor.cli.options import CheckpointOption
+from larimar_editor.cli.options import CheckpointOption, DeviceOption
 
 
 def calibrate(
@@ -41,6 +41,7 @@ def calibrate(
     train: Annotated[
         int, typer.Option(help="Made-up facts that the internal detector is trained on first.", min=1)
     ] = 1500,
+    device: DeviceOption = "cpu",
     out: Annotated[Optional[Path], typer.Option(help="Folder to write the calibrated checkpoint to.")] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write it to the folder that --checkpoint names.")
@@ -74,7 +75,7 @@ def calibrate(
     from larimar_editor.model.loading import load_larimar
     from larimar_editor.scope import calibration
 
-    stored = StoredDetector(checkpoint)
+    stored = StoredDetector(checkpoint, device)
     if data is None:
         made_up = calibration.made_up_cases(asked(), limit or 600, seed)
         sets = {"made up": made_up, "typed": scope_cases(TYPED_TO_CALIBRATE, limit)}
@@ -84,7 +85,7 @@ def calibrate(
     if detector == "external":
         report |= stored.calibrate(sets, questions, subjects)
     else:
-        model, _ = load_larimar(stored.folder, "float32", {})
+        model, _ = load_larimar(stored.folder, "float32", {}, device)
         encode, size = model.queries.latents, model.config.latent_size
         if data is None:
             made_up = calibration.training_cases(asked(), train, seed)

@@ -39,8 +39,8 @@ def train_detector(
         bool,
         typer.Option(
             "--go-on",
-            help="Begin with the checkpoint's own detector, not with the bare encoder; a stage that is not "
-            "trained stays as it is there.",
+            help="Begin with the checkpoint's own detector, not with the bare encoder, also where --rank is "
+            "higher than its; a stage that is not trained stays as it is there.",
         ),
     ] = False,
     keep: Annotated[
@@ -61,6 +61,10 @@ def train_detector(
     ] = True,
     seed: Annotated[int, typer.Option(help="Of the order and of what is drawn.")] = 0,
     device: DeviceOption = "cpu",
+    workers: Annotated[
+        int,
+        typer.Option(help="Processes that draw examples, for a GPU that would wait for them.", min=0),
+    ] = 0,
     checkpoint: CheckpointOption = None,
     into: Annotated[
         Optional[Path],
@@ -78,7 +82,7 @@ def train_detector(
     from larimar_editor.model.scoping import INTERNAL, NO_READER
     from larimar_editor.scope.detectors import sentence_encoder, stage_weights
     from larimar_editor.scope.look import READS_TARGET
-    from larimar_editor.scope.low_rank import mixed
+    from larimar_editor.scope.low_rank import mixed, shortened
     from larimar_editor.training.detector.loop import Schedule, read_facts, train_stage, trained_weights
     from larimar_editor.training.detector.stages import RANKS, STAGES
 
@@ -103,10 +107,10 @@ def train_detector(
     for each in chosen:
         start = starts.get(each)
         trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each], start, **also)
-        train_stage(trained, facts, schedule, out / each, until)
+        train_stage(trained, facts, schedule, out / each, until, workers)
     weights = trained_weights(out)
     stages = sorted({name.split(".")[0] for name in weights})
-    megabytes = sum(value.numel() * 2 for value in weights.values()) / 1e6
+    megabytes = sum(value.nbytes for value in shortened(weights).values()) / 1e6
     typer.echo(json.dumps({"out": str(out), "finished": stages, "megabytes": megabytes}))
     if into is not None:
         before = dict(stored.detectors.external_weights) if go_on or stage == "reader" else {}
@@ -120,5 +124,5 @@ def train_detector(
             weights.pop(f"look.{READS_TARGET}", None)
         internal = {name: value for name, value in stored.detectors.weights.items() if name in INTERNAL}
         before = {name: value for name, value in before.items() if name.split(".")[0] not in stages}
-        stored.detectors.weights = internal | before | weights
+        stored.detectors.weights = internal | shortened(before | weights)
         stored.save(into)

@@ -23,6 +23,7 @@ from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.scoping import INTERNAL
 from larimar_editor.model.settings import DETECTOR_SETTINGS
 from larimar_editor.pretrained.embedded import resolve
+from larimar_editor.scope.low_rank import SCALE
 from larimar_editor.utils.files import flush
 
 if TYPE_CHECKING:
@@ -95,9 +96,16 @@ def stored_dtype(folder: Path) -> torch.dtype:
 def save_checkpoint(model: LarimarForCausalLM, folder: Path, dtype: torch.dtype | None = None) -> None:
     """Write a model's configuration and own weights, as `_write`."""
     values = model.config.to_diff_dict() | {"architectures": [type(model).__name__]}
-    _write(
-        folder, values, {name: value.detach().to("cpu", dtype) for name, value in own_weights(model).items()}
-    )
+    _write(folder, values, _in_dtype(own_weights(model), dtype))
+
+
+def _in_dtype(tensors: Mapping[str, Tensor], dtype: torch.dtype | None) -> dict[str, Tensor]:
+    """Tensors on the CPU, in a dtype where one is given; what is in eight bits stays so."""
+    kept = lambda name, value: name.endswith(SCALE) or not value.is_floating_point()
+    return {
+        name: value.detach().to("cpu", None if kept(name, value) else dtype)
+        for name, value in tensors.items()
+    }
 
 
 def _write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -172,7 +180,7 @@ def save_with_detector(
     source: Path, folder: Path, config: LarimarConfig, weights: Mapping[str, Tensor]
 ) -> None:
     """Write a checkpoint with other scope detectors; all else in it stays as it is, to the bit, and its
-    decoder is not needed. The weights have the dtype of its projection.
+    decoder is not needed. The weights have the dtype of its projection, but for what is in eight bits.
 
     Args:
         source: folder of the checkpoint.
@@ -184,7 +192,7 @@ def save_with_detector(
     tensors = {
         name: value for name, value in load_file(source / WEIGHTS).items() if not name.startswith(_SCOPE)
     }
-    tensors |= {f"{_SCOPE}{name}": value.detach().to("cpu", dtype) for name, value in weights.items()}
+    tensors |= {f"{_SCOPE}{name}": value for name, value in _in_dtype(weights, dtype).items()}
     _write(folder, config.to_diff_dict(), tensors)
 
 

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from larimar_editor.pretrained.embedded import SENTENCE_ENCODER, resolve
 from larimar_editor.scope.look import CloserLook
-from larimar_editor.scope.low_rank import changed_copy
+from larimar_editor.scope.low_rank import changed_copy, restored
 from larimar_editor.scope.names import OtherNames
 from larimar_editor.scope.reader import Reader
 from larimar_editor.utils.text import cut_to, read_alike
@@ -196,9 +196,11 @@ def _read_by(encoder: SentenceTransformer) -> tuple[PreTrainedModel, PreTrainedT
 
 
 def stage_weights(weights: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """A stage's own weights, of a detector's: those below its name, without it."""
+    """A stage's own weights, of a detector's: those below its name, without it, as `restored` gives them."""
     prefix = f"{name}."
-    return {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+    return restored(
+        {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+    )
 
 
 def pair_features(queries: Tensor, written: Tensor) -> Tensor:

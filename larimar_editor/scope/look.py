@@ -146,19 +146,20 @@ class CloserLook:
         self.network.to(device)
         self._weight, self._bias = self._weight.to(device), self._bias.to(device)
 
-    def probabilities(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> Tensor:
+    def probabilities(self, pairs: Sequence[tuple[str, str]], batch: int | None = None) -> Tensor:
         """Probabilities ``(N,)`` in [0, 1], float32 on the CPU, that (written prompt, query) ask the same.
         Arguments as `log_odds`'.
         """
         return self.log_odds(pairs, batch).sigmoid()
 
-    def log_odds(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> Tensor:
+    def log_odds(self, pairs: Sequence[tuple[str, str]], batch: int | None = None) -> Tensor:
         """Log-odds ``(N,)``, float32 on the CPU, that (written prompt, query) ask the same.
 
         Args:
             pairs: written prompts, as `as_written` gives them, with queries.
-            batch: pairs of like length that are read at once.
+            batch: pairs of like length that are read at once; by default 64 on a CPU and 512 elsewhere.
         """
+        batch = batch or (64 if self._weight.device.type == "cpu" else 512)
         result = torch.zeros(len(pairs))
         order = sorted(range(len(pairs)), key=lambda place: sum(map(len, pairs[place])))
         for start in range(0, len(order), batch):

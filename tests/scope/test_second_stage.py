@@ -14,7 +14,7 @@ from transformers import AutoModel, BertConfig
 from larimar_editor.scope.decision import CLOSENESS, SecondStage, Written, decide
 from larimar_editor.scope.detectors import ExternalScopeDetector, transformer_of
 from larimar_editor.scope.look import CloserLook, as_written
-from larimar_editor.scope.low_rank import changed_copy, mixed
+from larimar_editor.scope.low_rank import changed_copy, mixed, restored, shortened
 from larimar_editor.scope.nearest import exact
 
 
@@ -264,6 +264,28 @@ def test_the_chosen_facts_key_addresses_the_memory(larimar):
     assert larimar.read([asked]).latents.equal(latents[1 - nearest])
     larimar.config.addressed_by = "query"
     assert not larimar.read([asked]).latents.equal(latents[1 - nearest])
+
+
+def test_changes_in_eight_bits_are_as_near_as_eight_bits_allow_and_are_shortened_once():
+    generator = torch.Generator().manual_seed(6)
+    weights = {
+        "look.layer.A": torch.randn(4, 32, generator=generator),
+        "look.layer.B": torch.randn(24, 4, generator=generator) * torch.logspace(-6, 2, 24)[:, None],
+        "look.layer.norm": torch.tensor(2.0),
+        "look.head.weight": torch.randn(1, 8, generator=generator),
+    }
+    weights["look.layer.B"][3] = 0
+    short = shortened(weights)
+    for name in ("look.layer.A", "look.layer.B"):
+        exact, read = weights[name].double(), restored(short)[name].double()
+        # Rounding to the nearest of 255 even steps from -amax to amax, row by row.
+        assert ((read - exact).abs() <= exact.abs().amax(1, keepdim=True) / 254 * (1 + 1e-6)).all()
+        assert short[name].dtype == torch.int8 and short[name].shape == exact.shape
+    assert all(short[name] is weights[name] for name in weights if name[-2:] not in (".A", ".B"))
+    assert all(value is short[name] for name, value in shortened(short).items())
+    assert restored(short).keys() == weights.keys()
+    again = shortened(restored(short))
+    assert all(again[name].equal(short[name]) for name in weights), "trained on, it loses nothing more"
 
 
 def test_what_is_far_behind_the_nearest_gets_no_look():

@@ -16,6 +16,7 @@ from larimar_editor.cli import app
 from larimar_editor.data.question_sources import questions, records
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder, stage_weights
+from larimar_editor.scope.low_rank import shortened
 from larimar_editor.training.detector import loop, stages
 from larimar_editor.training.detector.examples import MINED, NEGATIVES, POSITIVES, example, varied
 from larimar_editor.training.detector.loop import Schedule, read_facts, train_stage, trained_weights
@@ -131,8 +132,11 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
     train_stage(begun(name, 4), facts, schedule, tmp_path / "stopped" / name, until=3)
     assert not trained_weights(tmp_path / "stopped")
     train_stage(begun(name, 4), facts, schedule, tmp_path / "stopped" / name)
-    one, two = (trained_weights(tmp_path / each) for each in ("whole", "stopped"))
-    assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
+    torch.manual_seed(0)
+    train_stage(begun(name, 4), facts, schedule, tmp_path / "helped" / name, workers=2)
+    one, *others = (trained_weights(tmp_path / each) for each in ("whole", "stopped", "helped"))
+    for two in others:
+        assert one.keys() == two.keys() and all(one[key].equal(two[key]) for key in one)
     with pytest.raises(ValueError, match="has gone 6 steps, further than 5: choose another --out"):
         train_stage(begun(name, 4), facts, replace(schedule, steps=5), tmp_path / "whole" / name)
     with pytest.warns(UserWarning, match="is not trained on"):
@@ -228,8 +232,11 @@ def test_a_stage_begins_with_what_was_trained_before(facts, tmp_path):
         again = begun(name, 4, own).weights()
         assert again.keys() == own.keys()
         assert all(again[key].bfloat16().equal(own[key].bfloat16()) for key in own)
-        with pytest.raises(ValueError, match="of another encoder, or of another rank than 5"):
-            begun(name, 5, own)
+        with pytest.raises(ValueError, match="of another encoder, or of a higher rank than 3"):
+            begun(name, 3, own)
+        wider = begun(name, 6, own)
+        shown = [made for fact in facts[:12] if (made := example(fact, random.Random(1)))]
+        assert loss_of(wider, shown) == pytest.approx(loss_of(begun(name, 4, own), shown), rel=1e-3)
         other = {key: 2 * value if key.endswith(".norm") else value for key, value in own.items()}
         with pytest.raises(ValueError, match="of another encoder"):
             begun(name, 4, other)
@@ -255,7 +262,8 @@ def test_what_was_trained_is_put_into_a_checkpoint_and_read_back(facts, tmp_path
     assert {name.split(".")[0] for name in weights} == {"candidates", "look"}
     stored = load_file(tmp_path / "new" / "model.safetensors")
     assert {f"scope.{name}" for name in weights} <= stored.keys() and "scope.metric" not in stored
-    detector = ExternalScopeDetector(sentence_encoder(), weights)
+    assert {stored[f"scope.{name}"].dtype for name in weights if name[-2:] in (".A", ".B")} == {torch.int8}
+    detector = ExternalScopeDetector(sentence_encoder(), shortened(weights))
     assert detector.look is not None
     assert detector.look.probabilities([("A is", "B is")]).shape == (1,)
     assert LarimarForCausalLM.from_pretrained(tmp_path / "new").detectors.external.look is not None
@@ -289,7 +297,8 @@ def test_one_stage_is_trained_on_and_half_of_it_is_kept(facts, tmp_path):
     done = runner.invoke(app, [*command, *options])
     assert done.exit_code == 0, done.output
     after, trained = load_file(tmp_path / "after" / "model.safetensors"), trained_weights(tmp_path / "run")
-    assert all(after[f"scope.{key}"].equal(own[key]) for key in own if not key.startswith("look."))
+    kept = shortened(own)
+    assert all(after[f"scope.{key}"].equal(kept[key]) for key in kept if not key.startswith("look."))
     head = "look.head.weight"
     assert not trained[head].equal(own[head])
     mean = (own[head].float() + trained[head].float()) / 2

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from larimar_editor.data.questions.facts import FITS
 from larimar_editor.scope.look import as_written
@@ -83,6 +84,16 @@ class Example:
         """The two texts without subject and answer: as in use, with known things in the second called as the
         first calls them.
         """
+        return self.bare_pairs.get(query) or self._bare_pair(query)
+
+    @cached_property
+    def bare_pairs(self) -> dict[str, tuple[str, str]]:
+        """`bare_pair` of each of its queries. Names take a while to look up: it goes with an example to
+        another process.
+        """
+        return {query: self._bare_pair(query) for _, query in self.labelled()}
+
+    def _bare_pair(self, query: str) -> tuple[str, str]:
         first, second = (query, self.prompt) if self.reversed else (self.prompt, query)
         return first, names_that_ship().as_called_in(first, second)
 

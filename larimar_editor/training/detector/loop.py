@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 from tqdm.auto import tqdm
 
 from larimar_editor.training import saves
@@ -70,7 +71,12 @@ def read_facts(path: Path) -> list[dict]:
 
 
 def train_stage(
-    stage: Stage, facts: Sequence[dict], schedule: Schedule, folder: Path, until: int | None = None
+    stage: Stage,
+    facts: Sequence[dict],
+    schedule: Schedule,
+    folder: Path,
+    until: int | None = None,
+    workers: int = 0,
 ) -> None:
     """Train, with a save now and then; at the end the stage's weights are in ``weights.safetensors``.
 
@@ -80,6 +86,8 @@ def train_stage(
         schedule: how long and how fast.
         folder: of this stage; saves in it are gone on from.
         until: stop after this many steps, saved.
+        workers: processes that draw examples while a step is computed, for a GPU that would wait for them; 0
+            draws them in turn. What is drawn is the same.
 
     Raises:
         ValueError: no facts that have anything to tell apart, or a folder whose run has gone further than
@@ -105,11 +113,20 @@ def train_stage(
     (folder / WEIGHTS).unlink(missing_ok=True)  # of a shorter run
     stage.network.train()
     began = time.time()
+    drawn = DataLoader(
+        _Drawn(facts, schedule),
+        batch_size=None,
+        sampler=range(first, last),
+        num_workers=workers,
+        collate_fn=list,
+        prefetch_factor=4 if workers else None,
+    )
+    steps = tqdm(zip(range(first, last), drawn), initial=first, total=last, unit="step")
     with fused_lora(stage.network), (folder / "metrics.jsonl").open("a", encoding="utf-8") as log:
-        for step in tqdm(range(first, last), initial=first, total=last, unit="step"):
+        for step, examples in steps:
             for group in optimiser.param_groups:
                 group["lr"] = schedule.learning_rate * schedule.factor(step)
-            loss = _loss(stage, _batch(facts, schedule, step), schedule.seed + step)
+            loss = _loss(stage, examples, schedule.seed + step)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
             optimiser.step()
@@ -149,6 +166,20 @@ def trained_weights(folder: Path) -> dict[str, Tensor]:
         for path in sorted(folder.glob(f"*/{WEIGHTS}"))
         for name, value in load_file(path).items()
     }
+
+
+@dataclass(frozen=True)
+class _Drawn(Dataset):
+    """The examples of each step, by its number."""
+
+    facts: Sequence[dict]
+    schedule: Schedule
+
+    def __getitem__(self, step: int) -> list[Example]:
+        examples = _batch(self.facts, self.schedule, step)
+        for each in examples:
+            _ = each.bare_pairs  # here, where it may be another process that looks the names up
+        return examples
 
 
 def _batch(facts: Sequence[dict], schedule: Schedule, step: int) -> list[Example]:
