@@ -12,10 +12,12 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
 import torch
+import yaml
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from larimar_editor.checkpoints import shipped
+from larimar_editor.evaluation.harness import context
 from larimar_editor.model.closed_form import fit
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.scoping import NO_READER, ScopeDetectors
@@ -139,3 +141,28 @@ def encode(tokenizer, texts, side="left"):
     """Padded input of a batch."""
     tokenizer.padding_side = side
     return tokenizer(texts, return_tensors="pt", padding=True)
+
+
+@pytest.fixture(scope="session")
+def hparams(tokenizer, tmp_path_factory) -> Path:
+    """A hyperparameter file; beside it the tiny decoder that it names, and its closed form."""
+    folder = tmp_path_factory.mktemp("tiny")
+    model = make_tiny(tokenizer)
+    model.decoder.save_pretrained(folder / "tiny-llama")
+    tokenizer.save_pretrained(folder / "tiny-llama")
+    model.save_pretrained(folder / "closed", dtype=torch.float32)
+    values = {
+        "alg_name": "LARIMAR",
+        "model_name": str(folder / "tiny-llama"),
+        "larimar_checkpoint": str(folder / "closed"),
+    }
+    (folder / "LARIMAR").mkdir()
+    (folder / "LARIMAR" / "tiny.yaml").write_text(yaml.safe_dump(values))
+    return folder / "LARIMAR" / "tiny.yaml"
+
+
+@pytest.fixture
+def one_sentence_encoder(monkeypatch):
+    """Tables load models that share it."""
+    load = context.load_larimar
+    monkeypatch.setattr(context, "load_larimar", lambda *given: (share_sentence_encoder(load(*given)[0]), ""))
