@@ -41,6 +41,10 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is 
 UNRELATED = ["Water boils at a temperature of", "My favourite recipe for soup begins with"]
 
 
+# Of the facts typed for training, where other questions, too, call the subject by other names.
+ASKED_OTHERWISE = ("by hand: called-otherwise", "by hand: names-of-entities")
+
+
 def some_of(many: Sequence) -> Sequence:
     """One in five; all of them with `make soak`."""
     return many if EVERYTHING else many[::5]

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from conftest import some_of
+from conftest import ASKED_OTHERWISE
 from hypothesis import given
 from hypothesis import strategies as st
 from told import Letters, Told
@@ -146,8 +146,10 @@ def test_a_query_that_is_like_the_prompt_in_nothing_but_the_initials_is_looked_a
 
 def test_of_what_was_typed_by_hand_other_names_have_initials_and_next_to_nothing_else():
     found = {sort: [0, 0] for sort in PROMPTS}
-    for asked in some_of(read_by_hand()):
+    for asked in read_by_hand():
         for sort in PROMPTS:
+            if sort == "other_prompt" and asked.subject in ASKED_OTHERWISE:
+                continue
             for query in asked.record[sort]:
                 found[sort][0] += as_abbreviated_in(asked.record["prompt"], query) != query
                 found[sort][1] += 1

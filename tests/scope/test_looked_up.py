@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 import torch
-from conftest import some_of
+from conftest import ASKED_OTHERWISE, some_of
 from hypothesis import given
 from hypothesis import strategies as st
 from told import Letters, Told
@@ -179,12 +179,14 @@ def test_of_what_was_typed_by_hand_it_finds_the_subject_in_other_names_and_next_
     for asked in some_of(read_by_hand()):
         prompt, subject = asked.record["prompt"], asked.record["subject"].lower()
         for sort in PROMPTS:
+            if sort == "other_prompt" and asked.subject in ASKED_OTHERWISE:
+                sort = "other_prompt, by another name"
             found.setdefault(sort, []).extend(
                 subject in names.as_called_in(prompt, query).lower() and subject not in query.lower()
-                for query in asked.record[sort]
+                for query in asked.record[sort.partition(",")[0]]
             )
     share = {sort: sum(each) / len(each) for sort, each in found.items()}
-    assert share["alias_prompt"] > 0.1
+    assert min(share["alias_prompt"], share["other_prompt, by another name"]) > 0.1
     # Typed to be mistaken for it: "Cassius Marcellus Clay, the Kentucky abolitionist".
     assert share["near_prompt"] < share["alias_prompt"] / 20
     assert max(share["other_prompt"], share["negation_prompt"]) < 0.001
