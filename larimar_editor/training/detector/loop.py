@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 from tqdm.auto import tqdm
 
 from larimar_editor.training import saves
@@ -177,8 +177,8 @@ class _Drawn(Dataset):
 
     def __getitem__(self, step: int) -> list[Example]:
         examples = _batch(self.facts, self.schedule, step)
-        for each in examples:
-            _ = each.bare_pairs  # here, where it may be another process that looks the names up
+        for each in examples if get_worker_info() else ():
+            _ = each.bare_pairs  # the names are looked up here, not where the steps are computed
         return examples
 
 

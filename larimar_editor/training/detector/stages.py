@@ -76,16 +76,14 @@ class Candidates:
         return F.cross_entropy(prompts @ others.T / TEMPERATURE, torch.tensor(own, device=prompts.device))
 
     def _embedded(self, texts: Sequence[str]) -> Tensor:
-        rows: list[Tensor] = []
-        order: list[int] = []
+        rows: list[tuple[list[int], Tensor]] = []
         for places, tokens in _chunks(self.network, self.tokenizer, [(text,) for text in texts]):
             hidden = self.network(**tokens.inputs).last_hidden_state
             features = {"token_embeddings": hidden.float(), "attention_mask": tokens.inputs["attention_mask"]}
             for module in self._above:
                 features = module(features)
-            order += places
-            rows.append(F.normalize(features["sentence_embedding"].float(), dim=1))
-        return torch.cat(rows)[torch.tensor(order).argsort()]
+            rows.append((places, F.normalize(features["sentence_embedding"].float(), dim=1)))
+        return _in_order(rows)
 
     def weights(self) -> dict[str, Tensor]:
         """The low-rank changes."""
@@ -141,14 +139,12 @@ class Look:
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
         """Log-odds ``(N,)`` of (written prompt, query)."""
-        rows: list[Tensor] = []
-        order: list[int] = []
+        rows: list[tuple[list[int], Tensor]] = []
         for places, tokens in _chunks(self.network, self.tokenizer, pairs):
             hidden = self.encoder(**tokens.inputs).last_hidden_state
             with torch.autocast(hidden.device.type, enabled=False):
-                rows.append(self._gain * self.head(joint_features(hidden, tokens))[:, 0])
-            order += places
-        return torch.cat(rows)[torch.tensor(order).argsort()]
+                rows.append((places, self._gain * self.head(joint_features(hidden, tokens))[:, 0]))
+        return _in_order(rows)
 
     def weights(self) -> dict[str, Tensor]:
         """The low-rank changes, and what makes a number of the features."""
@@ -283,3 +279,9 @@ def _chunks(
     for start in range(0, len(order), size):
         places = order[start : start + size]
         yield places, PairTokens.of(tokenizer, [texts[place] for place in places], device)
+
+
+def _in_order(rows: Sequence[tuple[list[int], Tensor]]) -> Tensor:
+    """What was computed of the parts that `_chunks` gives, with their places, as the texts stand."""
+    order = torch.tensor([place for places, _ in rows for place in places])
+    return torch.cat([values for _, values in rows])[order.argsort()]
