@@ -27,6 +27,7 @@ from larimar_editor.scope.pronouns import (
     LONGEST,
     is_about_a_pronoun,
     is_without_names,
+    named_alone,
     with_name,
     without_orders,
 )
@@ -73,10 +74,13 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
     """
     parts = sentences(asked)
     *others, question = without_orders(parts)
-    if not is_without_names(others):
+    about_a_pronoun = is_about_a_pronoun(question)
+    if about_a_pronoun and others and named_alone(others[-1]):
+        full = with_name(question, others[-1:])
+    elif not is_without_names(others):
         return asked
-    earlier = _in_full(islice(before, _MOST))
-    full = (with_name if is_about_a_pronoun(question) else _as_before)(question, earlier)
+    else:
+        full = (with_name if about_a_pronoun else _as_before)(question, _in_full(islice(before, _MOST)))
     if full is None:
         return asked
     behind = parts[len(others) + 1 :]

@@ -11,8 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from larimar_editor.scope.naming import is_about_a_name, may_be_a_name, places_of_names, subject_of, words_of
-from larimar_editor.scope.small_words import AUXILIARIES, COURTESIES
+from larimar_editor.scope.naming import (
+    is_a_name,
+    is_about_a_name,
+    may_be_a_name,
+    places_of_names,
+    subject_of,
+    words_of,
+)
+from larimar_editor.scope.small_words import AUXILIARIES, COURTESIES, INTERJECTIONS
 from larimar_editor.utils.sentences import last_question, sentences
 
 AUXILIARY = rf"(?:{'|'.join(sorted(AUXILIARIES))})"
@@ -102,8 +109,15 @@ def is_without_names(said: Iterable[str]) -> bool:
         len(words := words_of(part)) <= _FEW
         and not any(map(may_be_a_name, words[1:]))
         and subject_of(part) is None
+        and named_alone(part) is None
         for part in said
     )
+
+
+def named_alone(said: str) -> str | None:
+    """The name that is all of a sentence with a question mark: "Kvass?", but not "Really?"."""
+    name = said.rstrip(" ?")
+    return name if name != said and is_a_name(name) and name.lower() not in INTERJECTIONS else None
 
 
 def without_orders(parts: Sequence[str]) -> list[str]:
@@ -141,7 +155,11 @@ def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
             continue
         if len(last) > LONGEST:
             return None
-        subject = None if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last) else subject_of(last)
+        subject = (
+            None
+            if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last)
+            else subject_of(last) or named_alone(last)
+        )
         if not person and _WHO_IS.match(last):
             subject = _last_name_of(last)
         return None if subject and pronoun == "they" and not _is_of_many(subject, last) else subject

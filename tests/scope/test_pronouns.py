@@ -43,12 +43,26 @@ ASKED = [
     ("Where do they play?", "Who are Manchester Rovers?", "Where do Manchester Rovers play?"),
     ("Where do they sell?", "Who founded Brandt Brothers?", "Where do Brandt Brothers sell?"),
     ("Where do they come from?", "Who are Brandt & Söhne?", "Where do Brandt & Söhne come from?"),
+    ("What is it made of?", "Kvass?", "What is Kvass made of?"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("asked, before, full", ASKED)
 def test_a_pronoun_is_what_was_named_before(asked, before, full):
     assert said_in_full(asked, [before]) == full
+
+
+@pytest.mark.parametrize(
+    "asked, full",
+    [
+        ("Kvass? What is it made of?", "Kvass? What is Kvass made of?"),
+        ("Hi! Priya? Where does she live?", "Hi! Priya? Where does Priya live?"),
+        ("The Halcyon Drift? Who refitted it?", "The Halcyon Drift? Who refitted the Halcyon Drift?"),
+        ("Really? Who refitted it?", "Really? Who refitted Orrery?"),
+    ],
+)
+def test_it_is_what_is_named_alone_just_before(asked, full):
+    assert said_in_full(asked, ["Orrery is slow."]) == full
 
 
 def test_courtesies_and_questions_about_the_same_pronoun_are_passed_over():
@@ -108,7 +122,12 @@ def test_odds_stand_against_a_question_about_nobody(query):
 
 @pytest.mark.parametrize(
     "query",
-    ["Where was Ada born?", "My sister came late. Where was she born?", "Who is it that made Orrery?"],
+    [
+        "Where was Ada born?",
+        "My sister came late. Where was she born?",
+        "Who is it that made Orrery?",
+        "Kvass? What's its source?",
+    ],
 )
 def test_none_stand_against_one_that_says_whom_it_is_about(query):
     assert odds_against(sentences(query))[-1] == 0
