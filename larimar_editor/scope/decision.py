@@ -8,13 +8,14 @@ both ask the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from larimar_editor.scope.asking import odds_against, with_context
+from larimar_editor.scope.asking import has_an_end, odds_against, tells, with_context
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.look import CloserLook, as_written
@@ -119,7 +120,8 @@ class SecondStage:
 
         Args:
             parts: sentences of each query, S in all.
-            against: ``(S,)``, log-odds that are taken from each sentence's.
+            against: ``(S,)``, log-odds that are taken from each sentence's; where they are endless it asks
+                nothing but what was written to the letter.
             first: ``(S, k)``, the first stage's scores.
             rows: ``(S, k)``, of the written prompts.
         """
@@ -127,10 +129,12 @@ class SecondStage:
         looked_at: list[list[_Pair]] = []
         start = 0
         for group in parts:
-            found = self._candidates(
-                group, first[start : start + len(group)], rows[start : start + len(group)]
-            )
-            plain = [(s, k, written, *self.plain(written, group[s])) for s, k, written in found]
+            ours = slice(start, start + len(group))
+            found = self._candidates(group, against[ours], first[ours], rows[ours])
+            plain = [
+                (s, k, written, *self.plain(written, group[s], s == len(group) - 1))
+                for s, k, written in found
+            ]
             same = [(s, k) for s, k, _, verdict, _ in plain if verdict]
             for s, k in same:  # nothing needs a look
                 result[start + s, k] = 1.0
@@ -153,13 +157,20 @@ class SecondStage:
             self._look(result, torch.zeros(1), [[((0, 0), written, read)]])
         return result[0, 0]
 
-    def plain(self, written: Written, query: str) -> tuple[bool | None, str]:
+    def plain(self, written: Written, query: str, is_last: bool = True) -> tuple[bool | None, str]:
         """What needs no look: True where a query is the written prompt, to the letter or turned round word
         for word; False where letters or words tell the two apart; else None. And the query with known things
         called as the written prompt calls them.
+
+        What follows a sentence that `tells` something is no answer to a question: only who ends with that
+        sentence (``is_last``) asks for it.
         """
+        if tells(written.prompt):
+            return written.prompt == query and is_last, query
         if written.prompt == query:
             return True, query
+        if has_an_end(written.prompt, query):
+            return False, query
         read = self._as_called(written, query)
         verdict = asks_in_its_words(written.prompt, read, written.target)
         if verdict is None and asks_something_else(written.prompt, query, written.target, read):
@@ -176,7 +187,8 @@ class SecondStage:
             self._read(self.reader, score, [len(group) for group in groups], pairs)
         sentence, place = torch.tensor([place for place, *_ in pairs]).T
         odds = against[sentence]
-        result[sentence, place] = torch.where(odds > 0, (score.logit() - odds).sigmoid(), score)
+        less_likely = (score.logit(eps=_NEVER_QUITE) - odds).sigmoid()
+        result[sentence, place] = torch.where(odds > 0, less_likely, score)
 
     def _read(self, reader: Reader, score: Tensor, counts: Sequence[int], pairs: Sequence[_Pair]) -> None:
         """Read again, of each query's pairs (``counts`` of them), the likeliest `READ` that `look` is unsure
@@ -195,15 +207,16 @@ class SecondStage:
             score[again] = reader.probabilities(shown, score[again])
 
     def _candidates(
-        self, group: Sequence[str], first: Tensor, rows: Tensor
+        self, group: Sequence[str], against: Tensor, first: Tensor, rows: Tensor
     ) -> list[tuple[int, int, Written]]:
         """What is looked at for one query, of those nearest to any of its sentences, nearest first: sentence,
         place among those found, and prompt.
         """
+        nothing = against.isinf()
         if len(group) > 1:
-            fragment = torch.tensor([_is_fragment(sentence) for sentence in group])[:, None]
-            # What is nearly the written prompt may be it, to the letter.
-            first = first.masked_fill(fragment & (first < _THE_SAME), -torch.inf)
+            nothing = nothing | torch.tensor([_is_fragment(sentence) for sentence in group])
+        # What is nearly the written prompt may be it, to the letter.
+        first = first.masked_fill(nothing[:, None] & (first < _THE_SAME), -torch.inf)
         best = first.flatten().topk(min(self.candidates, first.numel()))
         least = max(self.least_cosine, float(best.values[0]) - TOO_FAR_BEHIND)
         found = []
@@ -258,17 +271,25 @@ def decide(
     decision = decide_among(
         detector, parts, lookup, threshold, second, [each for group in odds for each in group]
     )
-    contexts = {
-        place: context
-        for place, group in enumerate(parts)
-        # At the end of running text it is one of many sentences that may look like a question.
-        if odds[place][-1] == 0 and (context := with_context(group))
-    }
+    contexts = {place: context for place, group in enumerate(parts) if (context := with_context(group))}
     if second is None or not contexts:
         return decision
-    read = decide_among(detector, [[each] for each in contexts.values()], lookup, threshold, second)
+    # At the end of running text it is one of many sentences that may look like a question: only what was
+    # written to the letter is found there.
+    against = [0.0 if odds[place][-1] == 0 else math.inf for place in contexts]
+    read = decide_among(detector, [[each] for each in contexts.values()], lookup, threshold, second, against)
     for at, (place, context) in enumerate(contexts.items()):
-        _weigh(decision, place, parts[place][-1], read, at, context, threshold, second)
+        if against[at] == 0:
+            _weigh(decision, place, parts[place][-1], read, at, threshold, second)
+        if read.score[at] > decision.score[place]:
+            decision.sentence[place] = context
+            for mine, others in (
+                (decision.score, read.score),
+                (decision.in_scope, read.in_scope),
+                (decision.embedding, read.embedding),
+                (decision.nearest, read.nearest),
+            ):
+                mine[place] = others[at]
     return decision
 
 
@@ -278,13 +299,11 @@ def _weigh(
     last: str,
     read: ScopeDecision,
     at: int,
-    context: str,
     threshold: float,
     second: SecondStage,
 ) -> None:
-    """Put into ``decision`` what is said of a query once its last sentence is read in context: the fact that
-    is found then, where it is the likelier one. What the last sentence by itself was taken for counts for as
-    much as the mean of both log-odds, where it is less likely in context.
+    """What the last sentence by itself was taken for counts for as much as the mean of its log-odds and those
+    in context (``read``), where it is less likely there.
     """
     row, alone = int(decision.nearest[place]), decision.sentence[place] == last
     if row >= 0 and alone:
@@ -293,20 +312,11 @@ def _weigh(
             return
         same = row == int(read.nearest[at])
         score = decision.score[place]
-        within = read.score[at] if same else second.probability(written, context)
+        within = read.score[at] if same else second.probability(written, read.sentence[at])
         if within < score:
             both = torch.stack((score, within)).logit(eps=_NEVER_QUITE)
             decision.score[place] = both.mean().sigmoid()
             decision.in_scope[place] = decision.score[place] >= threshold
-    if read.score[at] > decision.score[place]:
-        decision.sentence[place] = context
-        for mine, others in (
-            (decision.score, read.score),
-            (decision.in_scope, read.in_scope),
-            (decision.embedding, read.embedding),
-            (decision.nearest, read.nearest),
-        ):
-            mine[place] = others[at]
 
 
 def decide_among(

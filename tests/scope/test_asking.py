@@ -7,7 +7,16 @@ import pytest
 import torch
 from told import Letters
 
-from larimar_editor.scope.asking import FEW, SAID, asked_by, odds_against, with_context
+from larimar_editor.data.questions.by_hand import read_by_hand
+from larimar_editor.scope.asking import (
+    FEW,
+    SAID,
+    asked_by,
+    has_an_end,
+    odds_against,
+    tells,
+    with_context,
+)
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.nearest import exact
 from larimar_editor.utils.sentences import sentences
@@ -44,7 +53,7 @@ def test_nothing_stands_against_what_asks(text, asking):
 
 
 def test_what_is_said_before_the_last_has_odds_against_it_and_a_far_end_a_few():
-    page = [f"It rained on day {day}." for day in range(9)]
+    page = [f"Then, on day {day}:" for day in range(9)]
     assert odds_against([*page, "Lena was born in"]) == [math.log(SAID)] * 9 + [math.log(9 - FEW + 1)]
     assert odds_against([*page, "Where was Lena born?"])[-1] == 0
     assert odds_against(["Lena was born in"]) == [0] and odds_against([]) == []
@@ -83,9 +92,9 @@ def test_the_odds_are_taken_from_what_the_second_stage_finds_and_from_nothing_el
         stage = SecondStage(Likely(probability), lambda row: Written(written[row]), 4, -1.0)
         return float(decide(Letters, [query], lookup, 0.5, stage).score)
 
-    said, asked = "Lena, born there, ran. Dogs like Rex", "Where was Lena born? Dogs ran."
+    said, asked = "Lena, born once, ran. Dogs like Rex", "Where was Lena born? Dogs ran."
     assert score(asked) == pytest.approx(0.9) and score("Lena ran to") == pytest.approx(0.9)
-    assert score("They sat. Lena, born there, ran.") == pytest.approx(0.9)  # the last of few
+    assert score("They sat. Lena, born, ran.") == pytest.approx(0.9)  # the last of few
     before_the_last = decide(
         Letters,
         [said],
@@ -93,10 +102,80 @@ def test_the_odds_are_taken_from_what_the_second_stage_finds_and_from_nothing_el
         0.5,
         SecondStage(Likely(0.9), lambda row: Written(written[row]), 1, -1.0),
     )
-    assert before_the_last.sentence == ["Lena, born there, ran."]
+    assert before_the_last.sentence == ["Lena, born once, ran."]
     assert float(before_the_last.score) == pytest.approx(9 / (9 + SAID), rel=1e-4)
     # A written prompt to the letter asks wherever it stands.
     assert score("Lena was born in\nDogs ran.", 0.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    "sentence, is_told",
+    [
+        ("The capital of Peru is Lima.", True),
+        ("Lena's mother tongue was Finnish.", True),
+        ("In 1855 she moved to Greenwich, where she ground the lenses of three refractors.", True),
+        ("The capital of Peru is", False),
+        ("Is the capital of Peru Lima?", False),
+        ("I forgot what the capital of Peru is.", False),
+        ("The capital of Peru is ___.", False),
+        ("Please tell me the capital of Peru.", False),
+        ("The teacher asked for the capital of Peru.", False),
+        ("Capital of Peru.", False),
+        ("The CEO of Acme Inc.", False),
+        ("Ich weiß nicht, was die Hauptstadt von Peru ist.", False),
+    ],
+)
+def test_what_tells_something_asks_nothing(sentence, is_told):
+    assert tells(sentence) == is_told
+    assert (odds_against(["It rained.", sentence])[-1] == math.inf) == is_told
+
+
+def test_hardly_any_rewording_that_people_typed_is_taken_for_something_told():
+    rewordings = [
+        sentences(prompt)[-1]
+        for each in read_by_hand()
+        for sort in ("rephrase_prompt", "alias_prompt")
+        for prompt in each.record[sort]
+    ]
+    plain = [sentences(text)[-1] for each in read_by_hand() for text in each.record["plain_prompt"]]
+    assert sum(map(tells, rewordings)) < 0.0003 * len(rewordings) and sum(map(tells, plain)) > len(plain) / 3
+
+
+@pytest.mark.parametrize(
+    "query, ends",
+    [
+        ("Wilma is allergic to nuts.", True),
+        ("Wilma is allergic to nuts and penicillin!", True),
+        ("Wilma is allergic to", False),
+        ("Wilma is allergic to nuts", False),
+        ("Wilma is allergic to.", False),
+        ("Wilma is allergic to what?", False),
+        ("Wilma is allergic to something I forgot.", False),
+        ("Wilma is allergic to ___.", False),
+        ("Wilma is allergic together.", False),
+    ],
+)
+def test_a_written_prompt_that_somebody_finished_asks_nothing(query, ends):
+    assert has_an_end("Wilma is allergic to", query) == ends
+    stage = SecondStage(Likely(0.9), lambda row: Written("Wilma is allergic to"), 1, -1.0)
+    assert (stage.plain(Written("Wilma is allergic to"), query)[0] is False) == ends
+
+
+@pytest.mark.parametrize("page", ["", "It rained on the first day. " * 9])
+def test_what_follows_something_told_is_asked_by_who_ends_with_it_and_by_nobody_else(page):
+    told = f"{page}Lena was a painter. She was born in the north and lived by the sea."
+    asked = asked_by(told)
+    lookup = exact(Letters.similarity, Letters.embed([asked]))
+    stage = SecondStage(Likely(0.9), lambda row: Written(asked), 4, -1.0)
+    score = lambda query: float(decide(Letters, [query], lookup, 0.5, stage).score)
+    assert score(told) == 1.0
+    for query in (
+        f"{told} She died in",
+        "Lena was born in",
+        "Where was Lena born?",
+        "Lena was born in the sea.",
+    ):
+        assert score(query) < 0.5, query
 
 
 def test_what_somebody_says_of_himself_is_no_request_before_a_question():
