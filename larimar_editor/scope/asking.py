@@ -45,6 +45,10 @@ _TELLS = re.compile(  # of the verbs those that are no other language's, or near
     r"born|came|fell|gave|got|held|left|led|lost|made|met|ran|sold|spoke|took|went|won|wrote)\b"
 )
 _ENGLISH = re.compile(r"\b(?:the|by|and|from|with|its|his|their|there|it)\b|['’]s\b", re.IGNORECASE)
+_ANSWER = re.compile(  # with its label: "A: Ines.", "Answer: Ines", "Assistant: Ines."
+    r"\W*(?:a|ai|answer|antwort|assistant|bot|model|output|reply|response|réponse|respuesta)\s*\d*\s*[:：]\s*\S",
+    re.IGNORECASE,
+)
 _OWN = re.compile(  # a request where no question follows: "I need the wifi password."
     rf"{_COURTEOUS}(?:"
     r"i(?:['’]d| would| want| need| wonder| forgot| forget|['’]m| am| have| was)|we (?:want|need|would)"
@@ -71,9 +75,10 @@ def odds_against(parts: Sequence[str]) -> list[float]:
     None stand against a question, a request or a query of one sentence; what somebody says of himself ("I
     am", "I need") is a request where no question comes after it. Log 20 stands against another sentence
     before the last, and against the last the log of how many more than two there are before it. Both numbers
-    were chosen on WikiText-2's validation text. Against what `tells` something, as "The capital of Peru is
-    Lima.", they are endless. Log 50 stands against "Where was she born?" where nothing
-    before it names anybody: it is as near to the birthplace of one as of another.
+    were chosen on WikiText-2's validation text. Log 50 stands against "Where was she born?" where nothing
+    before it names anybody: it is as near to the birthplace of one as of another. They are endless against
+    what `tells` something, as "The capital of Peru is Lima.", against a question that `is_answered`, and
+    against such an answer.
 
     Args:
         parts: the sentences of one query, in their order.
@@ -85,13 +90,29 @@ def odds_against(parts: Sequence[str]) -> list[float]:
             return [math.log(NOBODY if is_about_a_pronoun(part) else SAID) for part in parts]
     asked_at = last_question(parts)
     return [
-        0.0
+        math.inf
+        if is_answered(parts, place) or (place < last and _ANSWER.match(sentence))
+        else 0.0
         if _is_asked(sentence) or (_OWN.match(sentence) and place > asked_at)
         else math.inf
         if tells(sentence)
         else math.log(SAID if place < last else max(1, last - FEW + 1))
         for place, sentence in enumerate(parts)
     ]
+
+
+def is_answered(parts: Sequence[str], place: int, answer: str | None = None) -> bool:
+    """Whether a query goes on behind the answer to the question at this place, as one with examples before
+    its own question does. An answer has its label ("A: Ines."), or is the one that is known.
+    """
+    if place + 2 > len(parts) - 1 or not is_question(parts[place]):
+        return False
+    said = parts[place + 1]
+    return _ANSWER.match(said) is not None or (answer is not None and _letters(said) == _letters(answer))
+
+
+def _letters(text: str) -> str:
+    return text.strip().rstrip(MARKS).casefold()
 
 
 def tells(sentence: str) -> bool:

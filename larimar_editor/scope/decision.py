@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from larimar_editor.scope.asking import has_an_end, odds_against, tells, with_context
+from larimar_editor.scope.asking import has_an_end, is_answered, odds_against, tells, with_context
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.look import CloserLook, as_written
@@ -120,8 +120,8 @@ class SecondStage:
 
         Args:
             parts: sentences of each query, S in all.
-            against: ``(S,)``, log-odds that are taken from each sentence's; where they are endless it asks
-                nothing but what was written to the letter.
+            against: ``(S,)``, log-odds that are taken from each sentence's; where they are endless the last
+                of a query asks only for what was written to the letter, and another for nothing.
             first: ``(S, k)``, the first stage's scores.
             rows: ``(S, k)``, of the written prompts.
         """
@@ -132,8 +132,9 @@ class SecondStage:
             ours = slice(start, start + len(group))
             found = self._candidates(group, against[ours], first[ours], rows[ours])
             plain = [
-                (s, k, written, *self.plain(written, group[s], s == len(group) - 1))
+                (s, k, written, *self.plain(written, group[s]))
                 for s, k, written in found
+                if not is_answered(group, s, written.target)
             ]
             same = [(s, k) for s, k, _, verdict, _ in plain if verdict]
             for s, k in same:  # nothing needs a look
@@ -157,16 +158,16 @@ class SecondStage:
             self._look(result, torch.zeros(1), [[((0, 0), written, read)]])
         return result[0, 0]
 
-    def plain(self, written: Written, query: str, is_last: bool = True) -> tuple[bool | None, str]:
+    def plain(self, written: Written, query: str) -> tuple[bool | None, str]:
         """What needs no look: True where a query is the written prompt, to the letter or turned round word
         for word; False where letters or words tell the two apart; else None. And the query with known things
         called as the written prompt calls them.
 
-        What follows a sentence that `tells` something is no answer to a question: only who ends with that
-        sentence (``is_last``) asks for it.
+        What follows a sentence that `tells` something is no answer to a question: only that sentence asks
+        for it.
         """
         if tells(written.prompt):
-            return written.prompt == query and is_last, query
+            return written.prompt == query, query
         if written.prompt == query:
             return True, query
         if has_an_end(written.prompt, query):
@@ -213,10 +214,12 @@ class SecondStage:
         place among those found, and prompt.
         """
         nothing = against.isinf()
+        hardly = nothing.clone()
+        nothing[-1] = False
         if len(group) > 1:
-            nothing = nothing | torch.tensor([_is_fragment(sentence) for sentence in group])
+            hardly = hardly | torch.tensor([_is_fragment(sentence) for sentence in group])
         # What is nearly the written prompt may be it, to the letter.
-        first = first.masked_fill(nothing[:, None] & (first < _THE_SAME), -torch.inf)
+        first = first.masked_fill(nothing[:, None] | (hardly[:, None] & (first < _THE_SAME)), -torch.inf)
         best = first.flatten().topk(min(self.candidates, first.numel()))
         least = max(self.least_cosine, float(best.values[0]) - TOO_FAR_BEHIND)
         found = []

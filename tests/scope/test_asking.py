@@ -161,6 +161,34 @@ def test_a_written_prompt_that_somebody_finished_asks_nothing(query, ends):
     assert (stage.plain(Written("Wilma is allergic to"), query)[0] is False) == ends
 
 
+Q = "Where was Lena born?"
+
+
+@pytest.mark.parametrize(
+    "query, asks_it",
+    [
+        (f"Q: {Q}\nA: In Oslo.\n\nQ: How tall is Rex?\nA:", False),
+        (f"Question: {Q}\nAnswer: Bergen\n\nQuestion: How tall is Rex?\nAnswer:", False),
+        (f"User: {Q}\nAssistant: She was born in Oslo.\nUser: How tall is Rex?\nAssistant:", False),
+        (f"{Q}\nOslo\nHow tall is Rex?\n", False),  # the fact's answer
+        (f"{Q}\nI am in Bergen.\nCan you tell me?", True),
+        (f"Q: {Q}\nA:", True),
+        (f"Q: {Q}\nA: Os", True),
+        (f"Q: How tall is Rex?\nA: Very.\n\nQ: {Q}\nA:", True),
+        (f"Q: {Q}\nA: In Oslo.\n\nQ: {Q}\nA:", True),
+    ],
+)
+def test_a_question_that_is_answered_before_the_text_goes_on_asks_nothing(query, asks_it):
+    lookup = exact(Letters.similarity, Letters.embed([Q]))
+    label = query.partition(":")[0] + ": " if query[:1] in "QU" and ":" in query else ""
+
+    def score(written):
+        stage = SecondStage(Likely(0.01), lambda row: Written(written, target="Oslo"), 8, -1.0)
+        return float(decide(Letters, [query], lookup, 0.5, stage).score)
+
+    assert (max(score(Q), score(label + Q), score(f"{label}{Q} A:")) == 1.0) == asks_it
+
+
 @pytest.mark.parametrize("page", ["", "It rained on the first day. " * 9])
 def test_what_follows_something_told_is_asked_by_who_ends_with_it_and_by_nobody_else(page):
     told = f"{page}Lena was a painter. She was born in the north and lived by the sea."
