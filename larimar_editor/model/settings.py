@@ -64,7 +64,7 @@ class LarimarSettings:
         4, "P: past key/value positions that a readout fills; more where an answer is longer", at_least=1
     )
     answer_tokens: int = setting(
-        40,
+        200,
         "most tokens of an answer that are kept, each in a slot of its own (decoder-states only); of longer "
         "ones the first so many, with a warning. 0: P slots whatever the answer, which lose the start of one "
         "of more tokens",

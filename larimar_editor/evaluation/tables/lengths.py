@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from larimar_editor.data.answers import Answers
@@ -17,7 +18,7 @@ from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.scores import rows_of
 from larimar_editor.evaluation.harness.single_edits import score_single_edits
 
-MOST = (1, 2, 4, 8, 16, 32)  # tokens of an answer
+MOST = (1, 2, 4, 8, 16, 32, 64, 128)  # tokens of an answer
 EACH = 60
 _SETTINGS: Mapping[str, Mapping] = {
     "Larimar": {},
@@ -56,7 +57,7 @@ def _edits(context: Context, count: int) -> dict[int, list[Edit]]:
     texts = [text for text in Answers(held_out=True).texts if text not in own]
     rng.shuffle(texts)
     groups: dict[int, list[str]] = {most: [] for most in MOST}
-    for text in texts:
+    for text in chain(texts, _several(texts, rng, count)):
         _, (tokens,) = rows_of(tokenizer, [("It is", text)])
         if (most := next((each for each in MOST if tokens <= each), None)) is not None:
             groups[most].append(text)
@@ -64,6 +65,13 @@ def _edits(context: Context, count: int) -> dict[int, list[Edit]]:
         most: [_edit(facts[most * EACH + place], group, place) for place in range(min(count, len(group)))]
         for most, group in groups.items()
     }
+
+
+def _several(texts: Sequence[str], rng: random.Random, count: int) -> Iterator[str]:
+    """Lists of 6 and of 12 answers, as long as none of them is, ``4 * count`` of each."""
+    for several in (6, 12):
+        for _ in range(4 * count):
+            yield "; ".join(rng.sample(texts, several))
 
 
 def _edit(fact: Mapping, answers: Sequence[str], place: int) -> Edit:
