@@ -213,8 +213,7 @@ class SecondStage:
         """What is looked at for one query, of those nearest to any of its sentences, nearest first: sentence,
         place among those found, and prompt.
         """
-        nothing = against.isinf()
-        hardly = nothing.clone()
+        hardly, nothing = against.isinf(), against.isinf()
         nothing[-1] = False
         if len(group) > 1:
             hardly = hardly | torch.tensor([_is_fragment(sentence) for sentence in group])

@@ -23,11 +23,12 @@ WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 COURTESIES = r"please|kindly|hey|hi|hello|so|ok|okay|now|and|well|thanks|thank\s+you"
 # What is called out, or asked alone, and is no name: "Really? And where was she born?"
 INTERJECTIONS = frozenset(
-    "agreed alright anybody anyone anything anyway awesome aye correct cool done eh excuse everyone exactly "
-    "fine folks funny good great guess guys ha hello hey hi hm hmm honestly how huh indeed joking "
-    "kidding maybe nah never nice no nobody none nope nothing oh ok okay pardon perhaps please possibly "
-    "question quick ready really remember right same say see seriously so sorry still sure thanks then there "
-    "true truly ugh uh understood weird well what when where which who why wow wrong yeah yep yes you".split()
+    "agreed alexa alright anybody anyone anything anyway awesome aye cool correct dad deal done eh "
+    "everyone exactly excuse fine folks funny good great guess guys ha hello hey hi hm hmm honestly how "
+    "huh indeed joking kidding maybe mom mum nah never nice no nobody none nope nothing oh ok okay pardon "
+    "perhaps please possibly question quick ready really remember right same say see seriously siri so "
+    "sorry still sure thanks then there true truly ugh uh understood weird well what when where which who "
+    "why wow wrong yeah yep yes you".split()
 )
 AUXILIARIES = frozenset(
     "is was are were does do did has have had will would can could may might must should shall".split()

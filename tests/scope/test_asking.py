@@ -76,6 +76,13 @@ def test_what_is_said_behind_a_question_is_not_asked(prompt, asked):
     assert asked_by(prompt) == asked
 
 
+@pytest.mark.parametrize("ends", ["b", "1", "Answer."])
+def test_a_page_of_spaces_takes_no_time(ends):
+    start = time.process_time()
+    odds_against([f"a{' ' * 20_000}{ends}", f"The {' ' * 20_000}{ends}.", "Lena was born in"])
+    assert time.process_time() - start < 1
+
+
 def test_a_question_before_and_behind_thousands_of_sentences_takes_no_time():
     text = "It rained. " * 5000 + "Where was Lena born? " + "It snowed. " * 5000
     start = time.process_time()
@@ -122,7 +129,18 @@ def test_the_odds_are_taken_from_what_the_second_stage_finds_and_from_nothing_el
         ("The teacher asked for the capital of Peru.", False),
         ("Capital of Peru.", False),
         ("The CEO of Acme Inc.", False),
+        ("The capital of Peru is.", False),
+        ("The capital of Peru is [MASK].", False),
+        ("The opening hours of the shop.", False),
+        ("The city where Lena was born.", False),
+        ("Provide the names of the founders.", False),
+        ("By whom was the Eiffel Tower designed.", False),
+        ("Has the office been opened by the mayor.", False),
+        ("Alexa, where is the office of the firm.", False),
+        ("The user would like the capital of Peru.", False),
         ("Ich weiß nicht, was die Hauptstadt von Peru ist.", False),
+        ("Sag mir, was die IT empfiehlt.", False),
+        ("Noem Lena's ouders.", False),
     ],
 )
 def test_what_tells_something_asks_nothing(sentence, is_told):
@@ -138,7 +156,9 @@ def test_hardly_any_rewording_that_people_typed_is_taken_for_something_told():
         for prompt in each.record[sort]
     ]
     plain = [sentences(text)[-1] for each in read_by_hand() for text in each.record["plain_prompt"]]
-    assert sum(map(tells, rewordings)) < 0.0003 * len(rewordings) and sum(map(tells, plain)) > len(plain) / 3
+    assert sum(map(tells, rewordings)) < 0.0002 * len(rewordings) and sum(map(tells, plain)) > 0.3 * len(
+        plain
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,6 +172,7 @@ def test_hardly_any_rewording_that_people_typed_is_taken_for_something_told():
         ("Wilma is allergic to what?", False),
         ("Wilma is allergic to something I forgot.", False),
         ("Wilma is allergic to ___.", False),
+        ("Wilma is allergic to the.", False),
         ("Wilma is allergic together.", False),
     ],
 )
@@ -172,6 +193,12 @@ Q = "Where was Lena born?"
         (f"User: {Q}\nAssistant: She was born in Oslo.\nUser: How tall is Rex?\nAssistant:", False),
         (f"{Q}\nOslo\nHow tall is Rex?\n", False),  # the fact's answer
         (f"{Q}\nI am in Bergen.\nCan you tell me?", True),
+        (f"{Q}\nA: Bergen\nB: Oslo\nC: Paris\nWhich is it?", True),
+        (f"{Q}\nOslo\nBergen\nParis", True),
+        (f"Q: {Q}\nA: In Oslo.\nShe died by the sea.", True),
+        (f"User: {Q}\nAssistant: Which Lena?\nUser: Is there more than one?\nAssistant:", True),
+        (f"{Q}\nAnswer: one word.\nThanks.", True),
+        (f"A: {Q}\nB: Good question. I think she was born in", True),
         (f"Q: {Q}\nA:", True),
         (f"Q: {Q}\nA: Os", True),
         (f"Q: How tall is Rex?\nA: Very.\n\nQ: {Q}\nA:", True),
@@ -180,7 +207,7 @@ Q = "Where was Lena born?"
 )
 def test_a_question_that_is_answered_before_the_text_goes_on_asks_nothing(query, asks_it):
     lookup = exact(Letters.similarity, Letters.embed([Q]))
-    label = query.partition(":")[0] + ": " if query[:1] in "QU" and ":" in query else ""
+    label = query.partition(":")[0] + ": " if query[:2] in ("Q:", "Qu", "Us", "A:") else ""
 
     def score(written):
         stage = SecondStage(Likely(0.01), lambda row: Written(written, target="Oslo"), 8, -1.0)
