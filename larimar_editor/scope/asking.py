@@ -125,13 +125,13 @@ def is_answered(parts: Sequence[str], place: int, answer: str | None = None) -> 
     as in a prompt with examples. An answer has its label ("A: Ines."), or is the one that is known; "A:
     Bergen B: Oslo" are two to choose from.
     """
-    behind = parts[place + 1 :]
-    if len(behind) < 2 or not is_question(parts[place]) or is_question(behind[0]):
+    if len(parts) < place + 3 or not is_question(parts[place]):
         return False
-    if _SECOND_OPTION.match(behind[1]) or not any(map(is_question, behind[1:])):
+    said, *further = parts[place + 1 :]
+    known = answer is not None and _letters(said) == _letters(answer)
+    if is_question(said) or not (known or _ANSWER.match(said)):
         return False
-    known = answer is not None and _letters(behind[0]) == _letters(answer)
-    return known or _ANSWER.match(behind[0]) is not None
+    return _SECOND_OPTION.match(further[0]) is None and any(map(is_question, further))
 
 
 def _letters(text: str) -> str:
