@@ -149,9 +149,9 @@ def tells(sentence: str) -> bool:
     verb = _TELLS.search(sentence) if _is_said(sentence) else None
     if verb is None or asks(sentence) or _ENGLISH.search(sentence) is None:
         return False
-    aside = _WHICH.search(sentence[: verb.start()])
-    in_a_name = aside is not None and aside[0] != ","
-    return not (in_a_name or _OPENS_A_WISH.match(sentence) or _wants_something(sentence))
+    before = _WHICH.search(sentence[: verb.start()])
+    of_a_clause = before is not None and before[0] != ","  # "The city where Lena was born."
+    return not (of_a_clause or _OPENS_A_WISH.match(sentence) or _wants_something(sentence))
 
 
 def has_an_end(prompt: str, query: str) -> bool:

@@ -166,11 +166,9 @@ class SecondStage:
         What follows a sentence that `tells` something is no answer to a question: only that sentence asks
         for it.
         """
-        if tells(written.prompt):
-            return written.prompt == query, query
         if written.prompt == query:
             return True, query
-        if has_an_end(written.prompt, query):
+        if tells(written.prompt) or has_an_end(written.prompt, query):
             return False, query
         read = self._as_called(written, query)
         verdict = asks_in_its_words(written.prompt, read, written.target)

@@ -108,10 +108,13 @@ def is_without_names(said: Iterable[str]) -> bool:
     return all(
         len(words := words_of(part)) <= _FEW
         and not any(map(may_be_a_name, words[1:]))
-        and subject_of(part) is None
-        and named_alone(part) is None
+        and _named_by(part) is None
         for part in said
     )
+
+
+def _named_by(said: str) -> str | None:
+    return subject_of(said) or named_alone(said)
 
 
 def named_alone(said: str) -> str | None:
@@ -155,11 +158,7 @@ def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
             continue
         if len(last) > LONGEST:
             return None
-        subject = (
-            None
-            if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last)
-            else subject_of(last) or named_alone(last)
-        )
+        subject = None if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last) else _named_by(last)
         if not person and _WHO_IS.match(last):
             subject = _last_name_of(last)
         return None if subject and pronoun == "they" and not _is_of_many(subject, last) else subject
