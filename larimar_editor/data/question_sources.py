@@ -13,6 +13,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +24,7 @@ from tqdm.auto import tqdm
 from larimar_editor.data.edits import Edit
 from larimar_editor.data.knowedit import KnowEditFacts
 from larimar_editor.data.questions.aliases import WrittenAlike
-from larimar_editor.data.questions.by_hand import TypedFacts, TypedQuestion, read_by_hand
+from larimar_editor.data.questions.by_hand import TypedFacts, TypedQuestion, by_hand_that_ship
 from larimar_editor.data.questions.facts import ANY_SUBJECT, AskedFacts, QuestionNames
 from larimar_editor.data.questions.kinds import (
     ANY_TARGET,
@@ -151,12 +152,22 @@ class Questions:
         return facts if given is None else facts | {"knowedit": given}
 
 
-def questions(without: Callable[[str], bool] = lambda wording: False) -> Questions:
+def questions(without: Callable[[str], bool] | None = None) -> Questions:
     """Everything that ships.
 
     Args:
-        without: says of a wording whether it is left out, because an evaluation asks it.
+        without: says of a wording whether it is left out, because an evaluation asks it; None: none is, and
+            what was read once is not read again.
     """
+    return _all_questions() if without is None else _questions_less(without)
+
+
+@cache
+def _all_questions() -> Questions:
+    return _questions_less(lambda wording: False)
+
+
+def _questions_less(without: Callable[[str], bool]) -> Questions:
 
     def left(asked: Iterable[Question]) -> list[Question]:
         return [question for each in asked if (question := _less(each, without))]
@@ -180,7 +191,7 @@ def questions(without: Callable[[str], bool] = lambda wording: False) -> Questio
         "relations": relations,
         TYPED_ONES: [
             each
-            for each in read_by_hand()
+            for each in by_hand_that_ship()
             if not any(map(without, each.wordings)) and not measured(each.record["subject"])
         ],
     }

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
+from larimar_editor.utils.files import load_yaml
 
 DATA = Path(__file__).parent
 _NAME = re.compile(
@@ -47,7 +47,7 @@ def read_relations(path: Path | None = None) -> list[Relation]:
         ValueError: a wording without ``{}``, or a relation with fewer than two.
     """
     relations = []
-    for row in yaml.safe_load((path or DATA / "relations.yaml").read_text(encoding="utf-8")):
+    for row in load_yaml(path or DATA / "relations.yaml"):
         relation = Relation(row["relation"], row["subject"], row["target"], tuple(row["prompts"]))
         bad = [prompt for prompt in relation.prompts if "{}" not in prompt]
         if bad or len(relation.prompts) < 2:
@@ -102,7 +102,7 @@ class Names:
     """
 
     def __init__(self, path: Path | None = None, text: Sequence[str] = (), text_share: float = 0.35):
-        lists = yaml.safe_load((path or DATA / "names.yaml").read_text(encoding="utf-8"))
+        lists = load_yaml(path or DATA / "names.yaml")
         self.parts: dict[str, list[str]] = lists.pop("parts")
         self.lists: dict[str, list[str]] = lists
         self.text_names = sorted({match for line in text for match in _NAME.findall(line)})

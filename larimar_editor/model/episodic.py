@@ -238,22 +238,32 @@ class EpisodicMemory:
             raise ValueError("this model has no scope detector (scope: none)")
         with self._lock:
             store, config = self.edited_state.store, self.config
-            lookup = self._lookup(detector, store)
-
-            def written(row: int) -> Written:
-                fact = store.fact(row)
-                return Written(asked_by(fact.key), fact.subject, fact.target_new)
-
-            candidates, least, sure = config.scope_candidates, config.scope_least_cosine, config.scope_sure
-            second = SecondStage.of(detector, written, candidates, least, sure)
-            threshold = config.threshold(second is not None)
+            lookup, (second, threshold) = self._lookup(detector, store), self._bar(detector, store)
             decision = decide(detector, prompts, lookup, threshold, second)
-            decision = _to_the_letter(decision, prompts, store, threshold)
+            for place, row in _to_the_letter(prompts, store).items():
+                if not (row == decision.nearest[place] and decision.in_scope[place]):
+                    decision.nearest[place] = row
+                    decision.score[place] = decision.score[place].clamp(min=1.0)
+                    decision.in_scope[place] = decision.score[place] >= threshold
             if not config.chained_reads or bool(decision.in_scope.all()):
                 return decision
             among = lambda parts: decide_among(detector, parts, lookup, threshold, second)
             answer = lambda row: store.fact(row).target_new
             return follow(prompts, decision, among, answer, threshold, config.chained_reads)
+
+    def _bar(self, detector: ScopeDetector, store: FactStore) -> tuple[SecondStage | None, float]:
+        """The second stage, which looks at what is written in ``store``, and the score from which a prompt is
+        in scope.
+        """
+        config = self.config
+
+        def written(row: int) -> Written:
+            fact = store.fact(row)
+            return Written(asked_by(fact.key), fact.subject, fact.target_new)
+
+        candidates, least, sure = config.scope_candidates, config.scope_least_cosine, config.scope_sure
+        second = SecondStage.of(detector, written, candidates, least, sure)
+        return second, config.threshold(second is not None)
 
     def facts_asked_by(self, prompts: Sequence[str]) -> list[Fact | None]:
         """The written fact that each prompt is taken for; None where it is out of scope.
@@ -330,31 +340,57 @@ class EpisodicMemory:
             keys = self.memory_keys([asked_by(prompt) for prompt in prompts])
             read = self._normed(state.read(None, keys, self.config.sigma_w))
             return torch.ones(len(prompts), dtype=torch.bool), read, {}
+        rows = self._decided_by_letters(detector, prompts)
+        asked = [place for place in range(len(prompts)) if place not in rows]
+        in_scope = torch.ones(len(prompts), dtype=torch.bool)
+        addressed_by: Tensor | None = None
+        if asked:
+            of_asked, found, addressed_by = self._decided([prompts[place] for place in asked])
+            in_scope[asked] = of_asked
+            rows |= {asked[place]: row for place, row in found.items()}
+        if not rows:
+            return in_scope, torch.zeros(0, self.config.latent_size, device=self.queries.device), {}
+        places = sorted(rows)
+        in_order = [rows[place] for place in places]
+        facts = dict(zip(places, state.store.entries.facts(in_order), strict=True))
+        return in_scope, self._normed(state.read(in_order, addressed_by, self.config.sigma_w)), facts
+
+    def _decided_by_letters(self, detector: ScopeDetector, prompts: Sequence[str]) -> dict[int, int]:
+        """Rows of the prompts that were written as they stand here, by their places: they need no detector.
+        None where the memory is addressed by what the detector makes of a prompt.
+        """
+        store = self.edited_state.store
+        if not self._facts_say_where or self._bar(detector, store)[1] > 1:
+            return {}
+        self._check_written_for(detector.embedding_size, store)
+        return _to_the_letter(prompts, store)
+
+    def _decided(self, prompts: list[str]) -> tuple[Tensor, dict[int, int], Tensor | None]:
+        """What the detector says: which prompts are in scope, bool ``(N,)`` on the CPU, and of these the rows
+        of their facts, by their places, and what addresses the memory for them (see `_keys`).
+        """
         twice = self.config.scope == "internal" and self.config.key_encoding == "latent"
         with self.queries.one_pass(
             [part for prompt in prompts for part in sentences(prompt)] if twice else ()
         ):
             decision = self.scope_of(prompts)
             chosen = torch.nonzero(decision.in_scope).flatten().tolist()
-            if not chosen:
-                return (
-                    decision.in_scope,
-                    torch.zeros(0, self.config.latent_size, device=self.queries.device),
-                    {},
-                )
-            rows = decision.nearest[chosen].tolist()
-            facts = dict(zip(chosen, state.store.entries.facts(rows)))
-            read = state.read(rows, self._keys(decision, chosen), self.config.sigma_w)
-            return decision.in_scope, self._normed(read), facts
+            rows = dict(zip(chosen, decision.nearest[chosen].tolist(), strict=True))
+            return decision.in_scope, rows, self._keys(decision, chosen) if chosen else None
+
+    @property
+    def _facts_say_where(self) -> bool:
+        """Whether the fact that was decided for addresses the memory, and no key is asked for."""
+        return self.config.addressed_by == "fact" and self.config.has_pages
 
     def _keys(self, decision: ScopeDecision, chosen: list[int]) -> Tensor | None:
         """What addresses the memory for the queries of these places: keys ``(n, key size)``; None where a
         fact says by itself where it is.
         """
+        if self._facts_say_where:
+            return None
         store, rows = self.edited_state.store, decision.nearest[chosen].tolist()
         by_fact = self.config.addressed_by == "fact"
-        if by_fact and self.config.has_pages:
-            return None
         if self._keys_are_scope_embeddings:
             return store.keys(rows) if by_fact else decision.embedding[chosen]
         if by_fact:
@@ -526,16 +562,9 @@ class EpisodicMemory:
         return self.prior
 
 
-def _to_the_letter(
-    decision: ScopeDecision, prompts: Sequence[str], store: FactStore, threshold: float
-) -> ScopeDecision:
-    """The decision, where a prompt that was written as a whole is its own fact's, with a score of 1, whatever
-    is said of its sentences.
+def _to_the_letter(prompts: Sequence[str], store: FactStore) -> dict[int, int]:
+    """Rows of the prompts that were written as a whole, by their places: such a prompt is its own fact's,
+    with a score of 1, whatever is said of its sentences.
     """
-    decided = zip(prompts, decision.nearest.tolist(), decision.in_scope.tolist(), strict=True)
-    for place, (prompt, nearest, in_scope) in enumerate(decided):
-        row = store.row(prompt) if prompt.strip() else None
-        if row is not None and not (row == nearest and in_scope):
-            decision.score[place] = decision.score[place].clamp(min=1.0)
-            decision.nearest[place], decision.in_scope[place] = row, decision.score[place] >= threshold
-    return decision
+    rows = {place: store.row(prompt) for place, prompt in enumerate(prompts) if prompt.strip()}
+    return {place: row for place, row in rows.items() if row is not None}

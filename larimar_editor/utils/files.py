@@ -8,7 +8,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
+
+import yaml
 
 
 @contextmanager
@@ -63,6 +65,11 @@ def find_config(path: str | Path) -> Path:
         f"configs/{each.relative_to(at)}" for at in shipped_folders("configs") for each in at.rglob("*.yaml")
     )
     raise FileNotFoundError(f"no file {path}; there ship {', '.join(ship)}")
+
+
+def load_yaml(path: Path) -> Any:
+    """What a YAML file holds, by libyaml where it is at hand, which takes a tenth of the time."""
+    return yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def flush(path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.aliases import WrittenAlike
-from larimar_editor.data.questions.by_hand import PROMPTS, TypedFacts, read_by_hand
+from larimar_editor.data.questions.by_hand import PROMPTS, TypedFacts, by_hand_that_ship, read_by_hand
 from larimar_editor.data.questions.facts import QuestionNames, qualified
 from larimar_editor.data.scope_cases import TYPED, TYPED_TO_CALIBRATE, scope_cases
 from larimar_editor.training.detector.examples import example
@@ -19,7 +19,7 @@ RECORD = {"subject": "the Danube", "prompt": "The Danube flows into", "target_ne
 
 
 def test_what_ships_names_its_subjects_and_makes_examples():
-    asked = read_by_hand()
+    asked = by_hand_that_ship()
     assert len(asked) > 2200 and len({each.record["subject"] for each in asked}) > 1900
     assert all("{}" in wording for each in asked for wording in each.wordings[:1])
     wordings = [wording for each in asked for wording in each.wordings]
@@ -32,7 +32,7 @@ def test_what_ships_names_its_subjects_and_makes_examples():
 
 
 def test_a_typed_fact_is_now_and_then_about_another_whom_all_its_texts_then_name():
-    asked, names = read_by_hand(), QuestionNames.read()
+    asked, names = by_hand_that_ship(), QuestionNames.read()
     typed = {each.record["subject"] for each in asked}
     facts = [TypedFacts(asked, names)[number] for number in range(200)]
     about_others = [fact for fact in facts if fact["subject"] not in typed]
@@ -82,7 +82,7 @@ def test_a_subject_is_found_in_any_case(tmp_path):
 
 
 def test_a_subject_is_not_found_inside_a_word():
-    asked = read_by_hand()
+    asked = by_hand_that_ship()
     wordings = [text for each in asked for text in (*each.wordings, *each.plain)]
     assert not [text for text in wordings if re.search(r"\w\{\}|\{\}\w", text)]
 

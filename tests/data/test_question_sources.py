@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from larimar_editor.data.knowedit import HELD_OUT_RELATIONS, KnowEditFacts
 from larimar_editor.data.question_sources import facts_of_subjects, questions, records
-from larimar_editor.data.questions.by_hand import read_by_hand
+from larimar_editor.data.questions.by_hand import by_hand_that_ship
 from larimar_editor.data.questions.kinds import common_names, falls_in
 from larimar_editor.data.questions.sheets import read_sheets
 
@@ -99,7 +99,7 @@ def test_records_name_their_source_and_are_the_same_again():
         "by hand",
     }
     # Who types has more to ask than a rule.
-    most = {"by hand": max(len(each.record["other_prompt"]) for each in read_by_hand())}
+    most = {"by hand": max(len(each.record["other_prompt"]) for each in by_hand_that_ship())}
     assert all(1 <= len(record["other_prompt"]) <= most.get(record["source"], 5) for record in made)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from told import Letters
 
-from larimar_editor.data.questions.by_hand import read_by_hand
+from larimar_editor.data.questions.by_hand import by_hand_that_ship
 from larimar_editor.scope.asking import (
     FEW,
     SAID,
@@ -151,11 +151,11 @@ def test_what_tells_something_asks_nothing(sentence, is_told):
 def test_hardly_any_rewording_that_people_typed_is_taken_for_something_told():
     rewordings = [
         sentences(prompt)[-1]
-        for each in read_by_hand()
+        for each in by_hand_that_ship()
         for sort in ("rephrase_prompt", "alias_prompt")
         for prompt in each.record[sort]
     ]
-    plain = [sentences(text)[-1] for each in read_by_hand() for text in each.record["plain_prompt"]]
+    plain = [sentences(text)[-1] for each in by_hand_that_ship() for text in each.record["plain_prompt"]]
     assert sum(map(tells, rewordings)) < 0.0002 * len(rewordings) and sum(map(tells, plain)) > 0.3 * len(
         plain
     )

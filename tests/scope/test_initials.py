@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from told import Letters, Told
 
-from larimar_editor.data.questions.by_hand import PROMPTS, read_by_hand
+from larimar_editor.data.questions.by_hand import PROMPTS, by_hand_that_ship
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.initials import abbreviation
 from larimar_editor.scope.names import OtherNames
@@ -146,7 +146,7 @@ def test_a_query_that_is_like_the_prompt_in_nothing_but_the_initials_is_looked_a
 
 def test_of_what_was_typed_by_hand_other_names_have_initials_and_next_to_nothing_else():
     found = {sort: [0, 0] for sort in PROMPTS}
-    for asked in read_by_hand():
+    for asked in by_hand_that_ship():
         for sort in PROMPTS:
             if sort == "other_prompt" and asked.subject in ASKED_OTHERWISE:
                 continue

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from told import Letters
 
-from larimar_editor.data.questions.by_hand import PROMPTS, read_by_hand
+from larimar_editor.data.questions.by_hand import PROMPTS, by_hand_that_ship
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.nearest import exact
@@ -192,7 +192,7 @@ def test_a_year_does_not_tell_from_a_small_number(query):
 
 def test_of_what_was_typed_by_hand_it_turns_away_negations_and_next_to_nothing_that_asks_the_same():
     flagged: dict[str, list[bool]] = {}
-    for asked in some_of(read_by_hand()):
+    for asked in some_of(by_hand_that_ship()):
         record = asked.record
         for sort in PROMPTS:
             flagged.setdefault(sort, []).extend(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from told import Letters, Told
 
 from larimar_editor.data.other_names import groups_that_ship
-from larimar_editor.data.questions.by_hand import PROMPTS, read_by_hand
+from larimar_editor.data.questions.by_hand import PROMPTS, by_hand_that_ship
 from larimar_editor.scope.decision import SecondStage, Written, decide
 from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder
 from larimar_editor.scope.names import OtherNames, names_that_ship
@@ -176,7 +176,7 @@ def test_two_names_of_one_thing_are_embedded_alike():
 
 def test_of_what_was_typed_by_hand_it_finds_the_subject_in_other_names_and_next_to_nowhere_else():
     names, found = SHIPPED, {}
-    for asked in some_of(read_by_hand()):
+    for asked in some_of(by_hand_that_ship()):
         prompt, subject = asked.record["prompt"], asked.record["subject"].lower()
         for sort in PROMPTS:
             if sort == "other_prompt" and asked.subject in ASKED_OTHERWISE:

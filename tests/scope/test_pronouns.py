@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from larimar_editor.data.questions.by_hand import read_by_hand
+from larimar_editor.data.questions.by_hand import by_hand_that_ship
 from larimar_editor.scope.asking import NOBODY, odds_against
 from larimar_editor.scope.follow_ups import said_in_full
 from larimar_editor.scope.pronouns import is_about_a_pronoun
@@ -137,7 +137,7 @@ def test_hardly_any_rewording_that_people_typed_is_about_a_pronoun_alone():
     """What names their subject, or stands before them, tells whom the others mean."""
     rewordings = [
         prompt
-        for asked in read_by_hand()
+        for asked in by_hand_that_ship()
         for sort in ("rephrase_prompt", "alias_prompt")
         for prompt in asked.record[sort]
     ]

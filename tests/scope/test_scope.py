@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import SENTENCES, sentence_encoder
+from conftest import FACTS, SENTENCES, UNRELATED, sentence_encoder
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
@@ -366,3 +366,26 @@ def test_a_written_prompt_is_its_own_facts_to_the_letter_alone_and_among_others(
     assert tiny.read([prompt]).in_scope.all() and tiny.facts_asked_by([prompt])[0].prompt == prompt
     tiny.write([{"prompt": "Where was she born?", "target_new": "Rome"}])
     assert tiny.read([prompt]).in_scope.all() and tiny.facts_asked_by([prompt])[0].prompt == prompt
+
+
+def test_a_prompt_as_it_was_written_is_read_without_the_detector_and_no_otherwise(tiny, monkeypatch):
+    tiny.write(FACTS)
+    written = [FACTS[2]["prompt"], FACTS[0]["prompt"]]
+    nearly = [f"{prompt}," for prompt in written]
+    embedded, embed = [], tiny.detectors.external.embed
+    monkeypatch.setattr(
+        tiny.detectors.external, "embed", lambda texts: embedded.extend(texts) or embed(texts)
+    )
+    mixed = tiny.read([written[0], UNRELATED[0], nearly[1]])
+    assert embedded == [UNRELATED[0], nearly[1]] and mixed.in_scope.tolist() == [True, False, True]
+    assert mixed.answers == (FACTS[2]["target_new"], FACTS[0]["target_new"])
+    assert mixed.latents.equal(tiny.read(nearly).latents)
+    embedded.clear()
+    assert tiny.read(written).latents.equal(mixed.latents) and not embedded
+    tiny.forget(written[0])
+    assert not tiny.read([f" {written[0]}"]).in_scope.any() and embedded, (
+        "it is asked about what is forgotten"
+    )
+    embedded.clear()
+    tiny.config.addressed_by = "query"
+    assert tiny.read(written[1:]).in_scope.all() and embedded == written[1:], "its embedding is the key"

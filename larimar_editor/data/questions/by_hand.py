@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from larimar_editor.data.questions.facts import QuestionNames
@@ -104,8 +104,14 @@ def without_subject(text: str, subject: str) -> str:
     return re.sub(rf"(?<!\w){re.escape(subject)}(?!\w)", SUBJECT, text, flags=re.IGNORECASE)
 
 
-def read_by_hand(folder: Path = BY_HAND) -> list[TypedQuestion]:
-    """The facts of every JSON file of a folder; those that ship by default.
+@cache
+def by_hand_that_ship() -> tuple[TypedQuestion, ...]:
+    """The facts that ship, read once; nobody changes their records."""
+    return tuple(read_by_hand(BY_HAND))
+
+
+def read_by_hand(folder: Path) -> list[TypedQuestion]:
+    """The facts of every JSON file of a folder.
 
     Raises:
         ValueError: a fact that lacks something, or one that asks the same as what does not; the message has

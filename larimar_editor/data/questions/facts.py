@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from larimar_editor.data.questions.aliases import affixed, made_alias, respelt, written_alike
-from larimar_editor.data.questions.kinds import ANY_TARGET, FOLDER, SUBJECT, TARGET, Question, load_yaml
+from larimar_editor.data.questions.kinds import ANY_TARGET, FOLDER, SUBJECT, TARGET, Question
 from larimar_editor.data.questions.known_names import KnownName
+from larimar_editor.utils.files import load_yaml
 
 FITS = "target_fits"  # of a record: whether its answer is one that its question may have
 ANY_SUBJECT = "anything"  # the kind of names of questions that may be asked about subjects of many kinds

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from larimar_editor.utils.files import load_yaml
 
 FOLDER = Path(__file__).parent
 SUBJECT, TARGET = "{}", "[T]"
@@ -122,11 +122,6 @@ class Kind:
 
 
 Question = Kind | Asked
-
-
-def load_yaml(path: Path) -> Any:
-    """What a YAML file holds, by libyaml where it is at hand: these files are long."""
-    return yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def read_fragments(folder: Path = FOLDER) -> dict[str, tuple[str, ...]]:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from larimar_editor.data.questions.kinds import FOLDER, SUBJECT, Asked, load_yaml
+from larimar_editor.data.questions.kinds import FOLDER, SUBJECT, Asked
+from larimar_editor.utils.files import load_yaml
 
 SHEETS = FOLDER / "sheets"
 
