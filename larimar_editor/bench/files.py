@@ -23,6 +23,7 @@ from larimar_editor.utils.device import timed_call
 
 _IN_TURN = 10  # edits with a file, then as many without one
 _BLOCK = 4096
+_EACH = ("read", "reworded", "edit", "undo")  # what is timed many times
 _ASKED, _ROUNDS = 20, 5  # prompts and edits of a round, and rounds, in each of which every file has its turn
 
 
@@ -45,8 +46,8 @@ def durable(model: LarimarForCausalLM, facts: Sequence[Mapping]) -> dict:
 
 def grown(model: LarimarForCausalLM, facts: Sequence[Mapping], counts: Sequence[int]) -> list[dict]:
     """Files of so many facts of random numbers besides ``facts``, in turn: seconds until one is open and a
-    first prompt is answered, of a prompt after that, of an edit and of its undoing; bytes of a fact in the
-    file, and in memory.
+    first prompt is answered, of a prompt after that, as it was written (``read``) and in other words
+    (``reworded``), of an edit and of its undoing; bytes of a fact in the file, and in memory.
     """
     rows: list[dict] = [{"facts": count} for count in counts]
     spent: list[dict[str, list[float]]] = [{} for _ in counts]
@@ -63,12 +64,12 @@ def grown(model: LarimarForCausalLM, facts: Sequence[Mapping], counts: Sequence[
                     held, all_facts = measured.pop("held"), row["facts"] + len(facts)
                     row["file_bytes_per_fact"] = size / all_facts
                     row["memory_bytes_per_fact_beyond_the_index"] = max(0, *held) / all_facts
-                for name in ("open", "open_and_first_read", "read", "edit", "undo"):
+                for name in ("open", "open_and_first_read", *_EACH):
                     own.setdefault(name, []).extend(measured[name])
     for row, own in zip(rows, spent):
         row |= {name: median(own[name]) for name in ("open", "open_and_first_read")}
-        row |= {name: summary(own[name]) for name in ("read", "edit", "undo")}
-        for name in ("read", "edit"):
+        row |= {name: summary(own[name]) for name in _EACH}
+        for name in ("read", "reworded", "edit"):
             row[f"{name}_against_the_first"] = row[name]["median"] / rows[0][name]["median"]
     return rows
 
@@ -91,6 +92,7 @@ def _measured(model: LarimarForCausalLM, path: Path, facts: Sequence[Mapping]) -
     _, opening = timed_call(model.open_state, path)
     held = process.memory_info().rss - before - model.edited_state.store.column("scope").nbytes
     first, *read = seconds_of([partial(model.read, [fact["prompt"]]) for fact in facts[:_ASKED]])
+    reworded = seconds_of([partial(model.read, [fact["rephrase_prompt"]]) for fact in facts[:_ASKED]])
     edits = [
         partial(model.write, [{"prompt": f"The number of house {number} is", "target_new": str(number)}])
         for number in range(_ASKED)
@@ -103,6 +105,7 @@ def _measured(model: LarimarForCausalLM, path: Path, facts: Sequence[Mapping]) -
         "open": [opening],
         "open_and_first_read": [opening + first],
         "read": read,
+        "reworded": reworded,
         "edit": edit,
         "undo": undo,
         "held": [held],

@@ -112,6 +112,7 @@ def _targets(sizes: Sizes) -> list[Target]:
         Target("an edit on the disk against one in memory", ("files", "durable_against_in_memory"), 1.3),
         Target("a file of many facts, open and a prompt read, seconds", (*grown, "open_and_first_read"), 5),
         Target("a read from it against one from a file of few", (*grown, "read_against_the_first"), 1.3),
+        Target("the same, reworded", (*grown, "reworded_against_the_first"), 1.3),
         Target("an edit of it against one of a file of few", (*grown, "edit_against_the_first"), 1.2),
         Target("bytes of a fact in it", (*grown, "file_bytes_per_fact"), 8192),
         Target(

@@ -120,18 +120,30 @@ def odds_against(parts: Sequence[str]) -> list[float]:
     return [odds(place, sentence) for place, sentence in enumerate(parts)]
 
 
-def is_answered(parts: Sequence[str], place: int, answer: str | None = None) -> bool:
-    """Whether the answer to the question at this place stands behind it, and a further question behind that,
-    as in a prompt with examples. An answer has its label ("A: Ines."), or is the one that is known; "A:
-    Bergen B: Oslo" are two to choose from.
+def is_answered(parts: Sequence[str], place: int) -> bool:
+    """Whether an answer that says that it is one ("A: Ines.") stands behind the question at this place, and a
+    further question behind that, as in a prompt with examples.
+    """
+    said = _said_to(parts, place)
+    return said is not None and _ANSWER.match(said) is not None
+
+
+def is_answered_with(parts: Sequence[str], place: int, answer: str | None) -> bool:
+    """As `is_answered`, where the answer that is known stands behind the question."""
+    said = _said_to(parts, place)
+    return said is not None and answer is not None and _letters(said) == _letters(answer)
+
+
+def _said_to(parts: Sequence[str], place: int) -> str | None:
+    """What stands between the question at this place and a further one; None where nothing does. "A: Bergen
+    B: Oslo" are two to choose from.
     """
     if len(parts) < place + 3 or not is_question(parts[place]):
-        return False
+        return None
     said, *further = parts[place + 1 :]
-    known = answer is not None and _letters(said) == _letters(answer)
-    if is_question(said) or not (known or _ANSWER.match(said)):
-        return False
-    return _SECOND_OPTION.match(further[0]) is None and any(map(is_question, further))
+    if is_question(said) or _SECOND_OPTION.match(further[0]) or not any(map(is_question, further)):
+        return None
+    return said
 
 
 def _letters(text: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from larimar_editor.scope.asking import has_an_end, is_answered, odds_against, tells, with_context
+from larimar_editor.scope.asking import has_an_end, is_answered_with, odds_against, tells, with_context
 from larimar_editor.scope.detectors import ScopeDetector
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.look import CloserLook, as_written
@@ -134,7 +134,7 @@ class SecondStage:
             plain = [
                 (s, k, written, *self.plain(written, group[s]))
                 for s, k, written in found
-                if not is_answered(group, s, written.target)
+                if not is_answered_with(group, s, written.target)
             ]
             same = [(s, k) for s, k, _, verdict, _ in plain if verdict]
             for s, k in same:  # nothing needs a look

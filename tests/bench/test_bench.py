@@ -33,7 +33,7 @@ def test_every_part_is_measured_and_the_model_left_alone(tiny, tmp_path):
     assert [row["prompts"] for row in report["lookups"]] == [200, 2000]
     assert report["lookups"][0]["recall"] >= 0.99
     names = [row["name"] for row in report["targets"]]
-    assert len(names) == 11 and all(name in text for name in names)
+    assert len(names) == 12 and all(name in text for name in names)
 
 
 def test_an_edit_runs_the_encoder_passes_that_it_is_measured_against(tiny):

@@ -17,7 +17,7 @@ from larimar_editor.evaluation.harness import real_world
 from larimar_editor.evaluation.harness.baselines import NoBaselines
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.records import read_records
-from larimar_editor.evaluation.tables import NAMES, find, fluency, leakage, realworld
+from larimar_editor.evaluation.tables import NAMES, find, fluency, leakage, lengths, realworld, subjects
 
 pytestmark = pytest.mark.usefixtures("one_sentence_encoder")
 
@@ -39,6 +39,9 @@ def test_every_evaluation_writes_its_files_and_says_what_it_reads(name, hparams,
     monkeypatch.setattr(real_world, "MOST_TOKENS", 8)
     monkeypatch.setattr(fluency, "_OPTIONS", {"max_new_tokens": 12, "min_new_tokens": 12})
     monkeypatch.setattr(leakage, "SAMPLES", 1)
+    if not EVERYTHING:
+        monkeypatch.setattr(subjects, "EACH", (1, 5))
+        monkeypatch.setattr(lengths, "MOST", (1, 16, 128))
     # One table of single edits and one of many beside EasyEdit's methods; the others take them alike.
     # `make soak` has all of them, each with its own code.
     beside = EasyEditBaselines() if EVERYTHING or name in ("compare", "portability") else NoBaselines()
