@@ -5,7 +5,6 @@ Zhang et al. 2024, section "Metrics"; scores as EasyEdit computes them: shares o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from larimar_editor.evaluation.harness.fluency import ngram_entropy
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.evaluation.harness.single_edits import answered_alone, scored_alone, the_edit_alone
 from larimar_editor.evaluation.harness.trials import Stage, Trial, request
+from larimar_editor.utils.json_files import list_in
 
 Pair = tuple[str, str]
 
@@ -141,16 +141,10 @@ def _conditions(context: Context) -> list[Condition]:
 
 
 def _data(context: Context) -> dict[str, dict[str, Case]]:
-    given = [path for path in context.asked if path.suffix == ".json" and is_knowedit(_records(path))]
+    given = [path for path in context.asked if path.suffix == ".json" and is_knowedit(list_in(path))]
     if not given:
         return {"made-up facts": own_cases(min(OWN_CASES, context.limit or OWN_CASES), context.seed)}
     return {f"{path.parent.name}/{path.stem}": cases_of(path, context.limit) for path in given}
-
-
-def _records(path: Path) -> list:
-    """Of other data, which other tables take, these are not KnowEdit's."""
-    records = json.loads(path.read_text(encoding="utf-8"))
-    return records if isinstance(records, list) else []
 
 
 def _condition(

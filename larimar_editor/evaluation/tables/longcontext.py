@@ -4,7 +4,6 @@ context.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from larimar_editor.evaluation.harness.scores import TargetScore, rows_of, score
 from larimar_editor.memory.addressing import Reference
 from larimar_editor.memory.memory import Memory
 from larimar_editor.model.reading import Reading
+from larimar_editor.utils.json_files import list_in
 from larimar_editor.utils.text import prompt_and_target
 
 FACTS = Path(__file__).parents[2] / "data" / "invented_facts.json"
@@ -32,13 +32,12 @@ def read_facts(path: Path) -> list[dict]:
     answer.
 
     Raises:
-        ValueError: a line without a tab, or no fact; the message names it.
+        ValueError: no JSON, a line without a tab, or no fact; the message names it.
     """
-    text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
-        return json.loads(text)
+        return list_in(path)
     facts = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         prompt, tab, target = line.strip().partition("\t")
         if line.strip() and not tab:
             raise ValueError(f"{path}, line {number}: no tab between prompt and answer")
