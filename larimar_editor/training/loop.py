@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator, DistributedType
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -29,6 +28,7 @@ from larimar_editor.training.chats import answered
 from larimar_editor.training.episodes import kl_strength
 from larimar_editor.training.latents import Latents
 from larimar_editor.training.objective import LarimarObjective
+from larimar_editor.training.parameters import set_learning_rates, trained_parameters
 from larimar_editor.training.rows import RowMaker, Rows
 from larimar_editor.training.run_log import Metrics, plot_training
 from larimar_editor.training.settings import Optimisation, TrainingSettings
@@ -147,9 +147,8 @@ def prepare(
     needed = layout.needed if layout and most else lambda tokens: larimar.config.memory_slots
     maker = RowMaker(tokenizer, settings.rows, text, needed, most if layout else 0)
     if accelerator.device.type == "cpu":
-        decoder.set_attn_implementation(
-            "eager"
-        )  # fused attention's backward pass is the slowest part of a step on a CPU
+        # Fused attention's backward pass is the slowest part of a step there.
+        decoder.set_attn_implementation("eager")
     objective = LarimarObjective(
         larimar,
         settings.objective,
@@ -210,53 +209,51 @@ def _latents(
     return Latents(encoder, stream.offset(len(stream.sizes)), folder)
 
 
-def trained_parameters(objective: LarimarObjective, settings: TrainingSettings) -> list[dict]:
-    """Parameter groups of the optimiser, float32 and with gradients; every other parameter is frozen."""
-    larimar, rates = objective.larimar, settings.optimisation
-    objective.requires_grad_(False)
-    groups = []
+def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
+    """Train to the last step, from the last save on if there is one, and write the checkpoint.
 
-    def group(name: str, module: nn.Module | list[nn.Parameter], learning_rate: float) -> None:
-        parameters = list(module.parameters()) if isinstance(module, nn.Module) else module
-        if learning_rate and parameters:
-            for parameter in parameters:
-                parameter.data = parameter.data.float()
-                parameter.requires_grad_(True)
-            groups.append({"name": name, "params": parameters, "lr": learning_rate})
+    Args:
+        run: of `prepare`.
+        until: stop after this many steps in all, saved; the last step when None.
+        progress: whether to show a progress bar.
 
-    if larimar.config.decoder_mode == "full":
-        group("decoder", larimar.decoder, rates.decoder_learning_rate)
-    if larimar.adapters is not None:
-        group("decoder", list(larimar.adapters.weights().values()), rates.decoder_learning_rate)
-    group("projection", larimar.projection, rates.projection_learning_rate)
-    if larimar.embedding is not None:
-        group("embedding", larimar.embedding, rates.projection_learning_rate)
-    if isinstance(larimar.latent_encoder, nn.Module):
-        # Where queries attend, the network's own pooler gives nothing, and would get no gradient.
-        pooled = larimar.config.encoder_pooling == "queries"
-        named = larimar.latent_encoder.named_parameters()
-        used = [value for name, value in named if not (pooled and name.startswith("network.pooler."))]
-        group("encoder", used, rates.encoder_learning_rate)
-    wanted = (
-        (objective.prior, settings.objective.train_prior),
-        (objective.log_sigma_w, settings.objective.train_sigma_w and settings.objective.sigma_w > 0),
-    )
-    group("memory", [parameter for parameter, on in wanted if on], rates.memory_learning_rate)
-    if not groups:
-        raise ValueError("nothing is trained: every learning rate is 0")
-    return groups
+    Returns:
+        the last evaluation.
 
-
-def learning_rate_factor(step: int, optimisation: Optimisation) -> float:
-    """Factor on the learning rates at a step: a linear warm-up, then the schedule, down to 0 at the last
-    step.
+    Raises:
+        ValueError: the run has gone further than its steps, or was begun with other settings.
     """
-    if step < optimisation.warmup:
-        return (step + 1) / (optimisation.warmup + 1)
-    left = 1 - (step - optimisation.warmup) / max(1, optimisation.steps - optimisation.warmup)
-    return {"cosine": 0.5 - 0.5 * math.cos(math.pi * left), "linear": left, "constant": 1.0}[
-        optimisation.schedule
-    ]
+    settings, optimisation = run.settings, run.settings.optimisation
+    main = run.accelerator.is_main_process
+    newest = _newest_state(run)
+    if main:
+        _note_settings(settings, run.out, begun=newest is not None)
+    if settings.start == "regression":
+        _regress(run, progress and main, begun=newest is not None)
+    plain = optimiser_of(run)
+    start = {name: value.detach().clone() for name, value in run.trained.items()} if optimisation.keep else {}
+    under_way = _resumed(run, plain, newest)
+    last = optimisation.steps if until is None else min(until, optimisation.steps)
+    result = _take_steps(run, under_way, last, progress and main)
+    if main and last == optimisation.steps:
+        _keep_share(run, start)
+        finish(run)
+    run.accelerator.wait_for_everyone()
+    return {"step": last} | result
+
+
+def _newest_state(run: Run) -> Path | None:
+    """The save that the run goes on from; None at its beginning.
+
+    Raises:
+        ValueError: it has gone further than the run's steps.
+    """
+    newest, steps = saves.last(run.out / "states"), run.settings.optimisation.steps
+    if newest is not None and (gone := saves.step_of(newest)) > steps:
+        raise ValueError(
+            f"the run in {run.out} has gone {gone} steps, further than steps: {steps}; choose another --out"
+        )
+    return newest
 
 
 def _note_settings(settings: TrainingSettings, out: Path, begun: bool) -> None:
@@ -278,74 +275,80 @@ def _note_settings(settings: TrainingSettings, out: Path, begun: bool) -> None:
     path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
-def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
-    """Train to the last step, from the last save on if there is one, and write the checkpoint.
+def _regress(run: Run, progress: bool, begun: bool) -> None:
+    """Regress the encoder; a run that was begun has it from then."""
+    larimar, kept = run.objective.larimar, run.out / "regressed.safetensors"
+    target = DecoderStateEncoder(larimar.states, larimar.projection)
+    texts = lambda step: [text for rows in run.rows(step) for text in rows.texts]
+    encoder = larimar.latent_encoder
+    assert isinstance(encoder, TransformerEncoder), "as `starts` has made sure"
+    if begun and kept.exists():
+        encoder.load_state_dict(load_file(kept))
+        return
+    errors = regress(encoder, texts, target.encode, run.settings.regression_steps, progress=progress)
+    run.out.mkdir(parents=True, exist_ok=True)
+    (run.out / "regression.json").write_text(json.dumps(errors))
+    if run.accelerator.is_main_process:
+        save_file({name: value.contiguous() for name, value in encoder.state_dict().items()}, kept)
 
-    Args:
-        run: of `prepare`.
-        until: stop after this many steps in all, saved; the last step when None.
-        progress: whether to show a progress bar.
 
-    Returns:
-        the last evaluation.
+def optimiser_of(run: Run) -> torch.optim.AdamW:
+    """AdamW over what the run trains; all else is frozen from here on."""
+    groups = trained_parameters(run.objective, run.settings)
+    return torch.optim.AdamW(groups, weight_decay=run.settings.optimisation.weight_decay)
+
+
+@dataclass(frozen=True)
+class _UnderWay:
+    """What takes a run's steps.
+
+    Attributes:
+        module: the objective, as accelerate runs it.
+        optimiser: AdamW, as accelerate runs it.
+        plain: the same AdamW as it is saved.
+        first: steps that were taken before.
     """
-    settings, accelerator, objective = run.settings, run.accelerator, run.objective
-    optimisation, main = settings.optimisation, accelerator.is_main_process
-    newest = saves.last(run.out / "states")
-    if newest is not None and (gone := saves.step_of(newest)) > optimisation.steps:
-        raise ValueError(
-            f"the run in {run.out} has gone {gone} steps, further than steps: {optimisation.steps}; choose "
-            "another --out"
-        )
-    if main:
-        _note_settings(settings, run.out, begun=newest is not None)
-    if settings.start == "regression":
-        _regress(run, progress and main, begun=newest is not None)
-    plain = optimiser_of(run)
-    start = {name: value.detach().clone() for name, value in run.trained.items()} if optimisation.keep else {}
+
+    module: nn.Module
+    optimiser: torch.optim.Optimizer
+    plain: torch.optim.Optimizer
+    first: int
+
+
+def _resumed(run: Run, plain: torch.optim.Optimizer, newest: Path | None) -> _UnderWay:
+    """The run as its newest save left it, given to accelerate; DeepSpeed puts a state back after that."""
     first = 0
     if newest is not None and not run.is_deepspeed:
         first = saves.restore(newest, run.trained, plain)
-    module, optimiser = accelerator.prepare(objective, plain)
+    module, optimiser = run.accelerator.prepare(run.objective, plain)
     # No layer's dropout, now or after an evaluation: a run that goes on would draw another.
     module.eval()
     if newest is not None and run.is_deepspeed:
-        accelerator.load_state(str(newest))
+        run.accelerator.load_state(str(newest))
         first = saves.step_of(newest)
-    metrics = Metrics(run.out, first) if main else None
-    last = optimisation.steps if until is None else min(until, optimisation.steps)
-    bar = tqdm(total=last, initial=first, desc="training", unit="step", disable=not (progress and main))
+    return _UnderWay(module, optimiser, plain, first)
+
+
+def _take_steps(run: Run, under_way: _UnderWay, last: int, progress: bool) -> dict:
+    """Go on up to step ``last``, with what is logged, evaluated and saved on the way; returns the last
+    evaluation.
+    """
+    settings, first = run.settings, under_way.first
+    metrics = Metrics(run.out, first) if run.accelerator.is_main_process else None
+    bar = tqdm(total=last, initial=first, desc="training", unit="step", disable=not progress)
     result: dict = {}
     for step in range(first, last):
-        began, done = time.perf_counter(), step + 1
-        strength = kl_strength(step, optimisation.steps, settings.objective.kl, settings.objective.kl_cycles)
-        factor = learning_rate_factor(step, optimisation)
-        for group in optimiser.param_groups:
-            group["lr"] = group["full_lr"] * factor
-        values = _passes(run, module, step, strength)
-        if optimisation.clip:
-            values["gradient_norm"] = float(
-                accelerator.clip_grad_norm_(list(run.trained.values()), optimisation.clip)
-            )
-        optimiser.step()
-        optimiser.zero_grad()
-        seconds = time.perf_counter() - began
-        values |= {
-            "sigma_w": float(objective.sigma_w.detach()),
-            "learning_rate_factor": factor,
-            "seconds": seconds,
-        }
-        speed = values["tokens"] / seconds
+        values, done = _step(run, under_way, step), step + 1
         bar.set_postfix(
             loss=f"{values['memory']:.3f}",
             acc=f"{values['accuracy']:.3f}",
-            tok_s=f"{speed:.0f}",
+            tok_s=f"{values['tokens_per_second']:.0f}",
             refresh=False,
         )
         bar.update()
         if metrics:
-            metrics.write(done, "train", values | {"tokens_per_second": speed})
-        if done % settings.evaluate_every == 0 or done == optimisation.steps:
+            metrics.write(done, "train", values)
+        if done % settings.evaluate_every == 0 or done == settings.optimisation.steps:
             result = evaluate(run)
             if metrics:
                 metrics.write(done, "evaluation", result)
@@ -353,23 +356,31 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
         if done % settings.save_every == 0 or done == last:
             if metrics:
                 metrics.flush()
-            _save(run, done, plain)
+            _save(run, done, under_way.plain)
     bar.close()
-    if main and last == optimisation.steps:
-        with torch.no_grad():
-            for name, value in start.items():
-                run.trained[name].lerp_(value.to(run.trained[name].device), optimisation.keep)
-        finish(run)
-    accelerator.wait_for_everyone()
-    return {"step": last} | result
+    return result
 
 
-def optimiser_of(run: Run) -> torch.optim.AdamW:
-    """AdamW over what the run trains; ``full_lr`` of a group is its learning rate before the schedule."""
-    groups = trained_parameters(run.objective, run.settings)
-    for group in groups:
-        group["full_lr"] = group["lr"]
-    return torch.optim.AdamW(groups, weight_decay=run.settings.optimisation.weight_decay)
+def _step(run: Run, under_way: _UnderWay, step: int) -> dict[str, float]:
+    """One step of the optimiser; what is logged of it."""
+    began = time.perf_counter()
+    optimisation, objective = run.settings.optimisation, run.settings.objective
+    strength = kl_strength(step, optimisation.steps, objective.kl, objective.kl_cycles)
+    factor = set_learning_rates(under_way.optimiser, step, optimisation)
+    values = _passes(run, under_way.module, step, strength)
+    if optimisation.clip:
+        values["gradient_norm"] = float(
+            run.accelerator.clip_grad_norm_(list(run.trained.values()), optimisation.clip)
+        )
+    under_way.optimiser.step()
+    under_way.optimiser.zero_grad()
+    seconds = time.perf_counter() - began
+    return values | {
+        "sigma_w": float(run.objective.sigma_w.detach()),
+        "learning_rate_factor": factor,
+        "seconds": seconds,
+        "tokens_per_second": values["tokens"] / seconds,
+    }
 
 
 def _passes(run: Run, module: nn.Module, step: int, strength: float) -> dict[str, float]:
@@ -398,19 +409,26 @@ def _passes(run: Run, module: nn.Module, step: int, strength: float) -> dict[str
     return sums
 
 
-def dry_run(run: Run) -> dict:
-    """Two optimiser steps on this process' share, and nothing written: do settings, data and processes fit
-    together? (What processes did not exchange in the first shows in the second.)
-    """
-    module, optimiser = run.accelerator.prepare(run.objective, optimiser_of(run))
-    for step in range(2):
-        values = _passes(run, module, step=step, strength=run.settings.objective.kl)
-        optimiser.step()
-        optimiser.zero_grad()
-    return values | {
-        "processes": run.accelerator.num_processes,
-        "distributed": run.accelerator.distributed_type.name,
-    }
+def _save(run: Run, step: int, optimiser: torch.optim.Optimizer) -> None:
+    states = run.out / "states"
+    if run.is_deepspeed:  # its optimiser is spread over the processes, and it alone can put it together again
+        folder = states / f"step-{step:08d}"
+        run.accelerator.save_state(str(folder))
+        if run.accelerator.is_main_process:
+            saves.note_step(folder, step)
+    elif run.accelerator.is_main_process:
+        saves.save(states, step, run.trained, optimiser)
+    run.accelerator.wait_for_everyone()
+    if run.is_deepspeed and run.accelerator.is_main_process:  # now that every process' part is there
+        saves.remove_others(folder)
+
+
+def _keep_share(run: Run, start: Mapping[str, Tensor]) -> None:
+    """Take the mean with what training started from, by ``optimisation.keep``."""
+    trained = run.trained
+    with torch.no_grad():
+        for name, value in start.items():
+            trained[name].lerp_(value.to(trained[name].device), run.settings.optimisation.keep)
 
 
 def evaluate(run: Run) -> dict:
@@ -433,32 +451,16 @@ def finish(run: Run) -> Path:
     return run.out / "checkpoint"
 
 
-def _save(run: Run, step: int, optimiser: torch.optim.Optimizer) -> None:
-    states = run.out / "states"
-    if run.is_deepspeed:  # its optimiser is spread over the processes, and it alone can put it together again
-        folder = states / f"step-{step:08d}"
-        run.accelerator.save_state(str(folder))
-        if run.accelerator.is_main_process:
-            saves.note_step(folder, step)
-    elif run.accelerator.is_main_process:
-        saves.save(states, step, run.trained, optimiser)
-    run.accelerator.wait_for_everyone()
-    if run.is_deepspeed and run.accelerator.is_main_process:  # now that every process' part is there
-        saves.remove_others(folder)
-
-
-def _regress(run: Run, progress: bool, begun: bool) -> None:
-    """Regress the encoder; a run that was begun has it from then."""
-    larimar, kept = run.objective.larimar, run.out / "regressed.safetensors"
-    target = DecoderStateEncoder(larimar.states, larimar.projection)
-    texts = lambda step: [text for rows in run.rows(step) for text in rows.texts]
-    encoder = larimar.latent_encoder
-    assert isinstance(encoder, TransformerEncoder), "as `starts` has made sure"
-    if begun and kept.exists():
-        encoder.load_state_dict(load_file(kept))
-        return
-    errors = regress(encoder, texts, target.encode, run.settings.regression_steps, progress=progress)
-    run.out.mkdir(parents=True, exist_ok=True)
-    (run.out / "regression.json").write_text(json.dumps(errors))
-    if run.accelerator.is_main_process:
-        save_file({name: value.contiguous() for name, value in encoder.state_dict().items()}, kept)
+def dry_run(run: Run) -> dict:
+    """Two optimiser steps on this process' share, and nothing written: do settings, data and processes fit
+    together? (What processes did not exchange in the first shows in the second.)
+    """
+    module, optimiser = run.accelerator.prepare(run.objective, optimiser_of(run))
+    for step in range(2):
+        values = _passes(run, module, step=step, strength=run.settings.objective.kl)
+        optimiser.step()
+        optimiser.zero_grad()
+    return values | {
+        "processes": run.accelerator.num_processes,
+        "distributed": run.accelerator.distributed_type.name,
+    }

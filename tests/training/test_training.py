@@ -28,6 +28,7 @@ from larimar_editor.training.decoding import hidden_states, logits_of, of_logits
 from larimar_editor.training.episodes import kl_strength, read_episodes, reading_kl
 from larimar_editor.training.fused_lora import fused_lora
 from larimar_editor.training.objective import LarimarObjective
+from larimar_editor.training.parameters import trained_parameters
 from larimar_editor.training.rows import RowMaker, RowSettings
 from larimar_editor.training.settings import Objective, Source, TrainingSettings
 from larimar_editor.training.sources import LineFile, Stream
@@ -663,7 +664,7 @@ def test_accumulated_passes_are_one_step(run_folder, tokenizer):
         run = prepared(
             run_folder, tokenizer, small(run_folder, **quiet, **{"optimisation.accumulation": parts})
         )
-        loop.trained_parameters(run.objective, run.settings)
+        trained_parameters(run.objective, run.settings)
         loop._passes(run, run.objective, step=0, strength=0.0)
         found.append(run.objective.larimar.projection.mean.grad)
     torch.testing.assert_close(found[0], found[1], rtol=0.2, atol=0.05 * float(found[0].abs().max()))

@@ -94,11 +94,8 @@ def train_stage(
             the schedule goes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    trained = {name: value for name, value in stage.network.named_parameters() if value.requires_grad}
-    optimiser = torch.optim.AdamW(trained.values(), lr=schedule.learning_rate, weight_decay=0.01)
-    averages = {f"average.{name}": value.detach().clone() for name, value in trained.items()}
-    state = saves.last(folder)
-    first = saves.restore(state, trained | averages, optimiser) if state else 0
+    training = _Training.of(stage, schedule, folder)
+    first = training.go_on()
     if first > schedule.steps:
         raise ValueError(
             f"the run in {folder} has gone {first} steps, further than {schedule.steps}: choose another --out"
@@ -111,37 +108,94 @@ def train_stage(
         )
         return
     (folder / WEIGHTS).unlink(missing_ok=True)  # of a shorter run
+    _take_steps(training, facts, range(first, last), workers)
+    if last == schedule.steps:
+        training.write_weights()
+
+
+@dataclass(frozen=True)
+class _Training:
+    """A stage in training, and where it is kept.
+
+    Attributes:
+        stage: what is trained.
+        schedule: how long and how fast.
+        folder: of this stage.
+        trained: its parameters that are trained, by name.
+        averages: the moving average of each, in the same order, by the name that it is saved under.
+        optimiser: AdamW over them.
+    """
+
+    stage: Stage
+    schedule: Schedule
+    folder: Path
+    trained: dict[str, Tensor]
+    averages: dict[str, Tensor]
+    optimiser: torch.optim.Optimizer
+
+    @classmethod
+    def of(cls, stage: Stage, schedule: Schedule, folder: Path) -> _Training:
+        """As at its first step."""
+        trained: dict[str, Tensor] = {
+            name: value for name, value in stage.network.named_parameters() if value.requires_grad
+        }
+        optimiser = torch.optim.AdamW(trained.values(), lr=schedule.learning_rate, weight_decay=0.01)
+        averages = {f"average.{name}": value.detach().clone() for name, value in trained.items()}
+        return cls(stage, schedule, folder, trained, averages, optimiser)
+
+    def go_on(self) -> int:
+        """Take up the last save, if there is one; returns the steps done."""
+        state = saves.last(self.folder)
+        return saves.restore(state, self.trained | self.averages, self.optimiser) if state else 0
+
+    def save(self, step: int) -> None:
+        """Write the state after ``step`` steps."""
+        saves.save(self.folder, step, self.trained | self.averages, self.optimiser)
+
+    def take_step(self, step: int, examples: Sequence[Example]) -> float:
+        """One step of the optimiser and of the averages; returns the loss."""
+        schedule, trained = self.schedule, self.trained.values()
+        for group in self.optimiser.param_groups:
+            group["lr"] = schedule.learning_rate * schedule.factor(step)
+        loss = _loss(self.stage, examples, schedule.seed + step)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        _move(self.averages.values(), trained, min(schedule.average, (step + 1) / (step + 10)))
+        return float(loss.detach())
+
+    def write_weights(self) -> None:
+        """Put the averages in the parameters' place, and write the stage's weights."""
+        _move(self.trained.values(), self.averages.values(), 0.0)
+        weights = {
+            name: value.to(torch.bfloat16).contiguous() for name, value in self.stage.weights().items()
+        }
+        save_file(weights, self.folder / WEIGHTS)
+
+
+def _take_steps(training: _Training, facts: Sequence[dict], numbers: range, workers: int) -> None:
+    """Take the steps with these numbers, with a line of metrics each and a save now and then."""
+    stage, schedule, folder = training.stage, training.schedule, training.folder
     stage.network.train()
     began = time.time()
     drawn = DataLoader(
         _Drawn(facts, schedule),
         batch_size=None,
-        sampler=range(first, last),
+        sampler=numbers,
         num_workers=workers,
         collate_fn=list,
         prefetch_factor=4 if workers else None,
     )
-    steps = tqdm(zip(range(first, last), drawn), initial=first, total=last, unit="step")
+    steps = tqdm(zip(numbers, drawn), initial=numbers.start, total=numbers.stop, unit="step")
     with fused_lora(stage.network), (folder / "metrics.jsonl").open("a", encoding="utf-8") as log:
         for step, examples in steps:
-            for group in optimiser.param_groups:
-                group["lr"] = schedule.learning_rate * schedule.factor(step)
-            loss = _loss(stage, examples, schedule.seed + step)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
-            optimiser.step()
-            optimiser.zero_grad()
-            _move(averages.values(), trained.values(), min(schedule.average, (step + 1) / (step + 10)))
-            line = {"step": step + 1, "loss": float(loss.detach()), "seconds": round(time.time() - began, 1)}
+            loss, done = training.take_step(step, examples), step + 1
+            line = {"step": done, "loss": loss, "seconds": round(time.time() - began, 1)}
             log.write(json.dumps(line) + "\n")
             log.flush()
-            if (step + 1) % schedule.save_every == 0 or step + 1 == last:
-                saves.save(folder, step + 1, trained | averages, optimiser)
-    if last < schedule.steps:
-        return
-    _move(trained.values(), averages.values(), 0.0)
-    weights = {name: value.to(torch.bfloat16).contiguous() for name, value in stage.weights().items()}
-    save_file(weights, folder / WEIGHTS)
+            if done % schedule.save_every == 0 or done == numbers.stop:
+                training.save(done)
 
 
 def _loss(stage: Stage, examples: Sequence[Example], seed: int) -> Tensor:
