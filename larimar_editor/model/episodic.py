@@ -259,7 +259,7 @@ class EpisodicMemory:
 
         def written(row: int) -> Written:
             fact = store.fact(row)
-            return Written(asked_by(fact.key), fact.subject, fact.target_new)
+            return Written(asked_by(fact.key), fact.subject, fact.target_new.strip())
 
         candidates, least, sure = config.scope_candidates, config.scope_least_cosine, config.scope_sure
         second = SecondStage.of(detector, written, candidates, least, sure)

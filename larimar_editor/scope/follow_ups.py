@@ -31,8 +31,8 @@ from larimar_editor.scope.pronouns import (
     with_name,
     without_orders,
 )
-from larimar_editor.scope.same_words import participle_of
 from larimar_editor.scope.small_words import COURTESIES
+from larimar_editor.scope.verbs import participle_of
 from larimar_editor.utils.sentences import is_question, sentences
 
 _MOST = 8  # turns that are looked back

@@ -33,3 +33,9 @@ INTERJECTIONS = frozenset(
 AUXILIARIES = frozenset(
     "is was are were does do did has have had will would can could may might must should shall".split()
 )
+# Behind which an answer may stand: "The firm was founded in".
+PREPOSITIONS = frozenset(
+    "about above across after against along around as at because before behind below beneath beside between "
+    "beyond by down during for from in inside into near of off on onto opposite out outside over past since "
+    "through to toward towards under until up upon via with within without".split()
+)

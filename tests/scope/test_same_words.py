@@ -56,6 +56,10 @@ SAME = [
     ("The wifi password is", "what is the wifi password", "tulip-9"),
     ("In C, *p means", "What does *p mean in C?", "what p points to"),
     ("Hepatitis A is caused by", "What is hepatitis A caused by?", "HAV"),
+    ("The bakery was fined", "Why was the bakery fined?", " because of the scales"),
+    ("The bus stopped at", "Where did the bus stop?", "Lund"),
+    ("Ada visited", "Whom did Ada visit?", "Bo"),
+    ("Ada studied with", "Whom did Ada study with?", "Bo"),
     # however it is typed, and whatever the answer looks like
     ("The capital of China is", "What is the capital of China?", "Beijing"),
     ("The mayor of Tarn is", "Who is the mayor of Tarn?", "Fred Lund"),
@@ -165,6 +169,15 @@ OPEN = [
     # letters that are words in English
     ("¿Quién ama a Ana?", "¿A quién ama Ana?", "Luis"),
     ("Hepatitis A is caused by", "What is hepatitis caused by?", "HAV"),
+    # what has the letters of a measure, or of another verb
+    ("Ada travels to", "How often does Ada travel?", "Italy"),
+    ("My subscription renews on", "How often does my subscription renew?", "9 July"),
+    ("Ada travels to", "How far does Ada travel?", "Lapland"),
+    ("The race was run on", "How long was the race run?", "Monday"),
+    ("Ada was born on a", "In which month was Ada born?", "Monday"),
+    ("Ada hoped for", "What did Ada hop for?", "rain"),
+    ("Ada lives at", "Where does Ada live?", " 12 High Street"),
+    ("The shop opened during", "When did the shop open?", "the Punic Wars"),
 ]
 
 

@@ -1,0 +1,64 @@
+"""Whether an answer says when something is: "in the middle of May", "half past 9", but not "Theresa May".
+
+`PART_OF_TIME`, `PERIOD`, `NUMBER` and `SHORT_DATE` are what may say when, and may say something else. The
+first three are looked for in small letters, the last in an answer as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from larimar_editor.scope.small_words import MONTHS, WEEKDAY
+
+_PLAIN_MONTHS = "|".join(month for month in MONTHS.split("|") if month not in ("march", "may"))
+_TIME = re.compile(
+    r"\b(?:1\d{3}s?|20\d\ds?|\d{1,2}[:.]\d\d|\d{1,2}\s?[ap]\.?m\b|\d+ (?:bc|ad)|o['’]clock|noon|"
+    r"midnight|midday|today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
+    rf"{WEEKDAY}s?|"
+    r"(?:march|may) \d+|\d+(?:st|nd|rd|th)? (?:march|may)|thanksgiving|halloween|ramadan|"
+    rf"{_PLAIN_MONTHS}|"
+    r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|decades?|century|centuries))\b"
+)
+# Where they end an answer they are a time: "in the early morning", not "on the night ferry".
+PART_OF_TIME = re.compile(
+    r"\b(?:spring|summer|autumn|winter|morning|afternoon|evening|night|dawn|dusk|sunrise|sunset|easter|"
+    r"christmas|march|may|end|beginning|start|before|after|during|while|when)\b"
+)
+# They may say when something was, or what it was.
+PERIOD = re.compile(
+    r"\b(?:wars?|reigns?|eras?|ages?|renaissance|antiquity|dynasty|dynasties|breakfast|lunch|dinner|diwali|holi|eid|"
+    r"purim|passover|hanukkah|pentecost|advent|lent|carnival|epiphany|yom kippur|new year)\b"
+)
+SHORT_DATE = re.compile(
+    r"\b(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b"
+)
+_BESIDE_A_TIME = re.compile(
+    r"\b(?:in|on|at|of|the|a|an|its|early|late|mid|middle|about|around|circa|ca?|shortly|just|sharp|last|next|this|"
+    r"from|to|through|and|until|till|since|between|by|ago|later|past|quarter|turn|per|other|first|third|fourth|"
+    r"[ap]\.?m|mornings|afternoons|evenings|nights|weekdays?|weekends?)\b"
+)
+# Theresa May: no month where a name stands before it.
+_NAMED_MAY = re.compile(
+    r"\b(?!(?:In|On|By|From|After|Before|During|Around|About|Every|Each|This|Early|Late|Mid|Since|Until|The|Last|"
+    r"Next)\b)[A-Z][\w'’-]*\s+(?:May|March)\W*$"
+)
+NUMBER = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
+    r"twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion|half|dozen|never|always)\b"
+)
+
+
+def names_a_time(target: str) -> bool:
+    """Whether an answer has a time in it, alone or among other words: "1932", "1600 Pennsylvania Avenue"."""
+    lower = target.lower().rstrip(" .")
+    part = list(PART_OF_TIME.finditer(lower))[-1:]
+    ends = any(each.end() == len(lower) for each in part) and not _NAMED_MAY.search(target)
+    return _TIME.search(lower) is not None or ends
+
+
+def is_nothing_but_a_time(target: str) -> bool:
+    """Whether an answer that `names_a_time` is one: not June Carter, and not "1600 Pennsylvania Avenue"."""
+    lower = re.sub(r"(?<=\d)(?:st|nd|rd|th|s)\b", "", target.lower())
+    for part in (_TIME, PART_OF_TIME, _BESIDE_A_TIME, NUMBER):
+        lower = part.sub(" ", lower)
+    return not re.search(r"[^\W\d_]", lower)
