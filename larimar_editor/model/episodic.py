@@ -240,8 +240,9 @@ class EpisodicMemory:
             store, config = self.edited_state.store, self.config
             lookup, (second, threshold) = self._lookup(detector, store), self._bar(detector, store)
             decision = decide(detector, prompts, lookup, threshold, second)
+            decided = list(zip(decision.nearest.tolist(), decision.in_scope.tolist(), strict=True))
             for place, row in _to_the_letter(prompts, store).items():
-                if not (row == decision.nearest[place] and decision.in_scope[place]):
+                if decided[place] != (row, True):
                     decision.nearest[place] = row
                     decision.score[place] = decision.score[place].clamp(min=1.0)
                     decision.in_scope[place] = decision.score[place] >= threshold
