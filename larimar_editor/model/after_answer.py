@@ -21,6 +21,7 @@ _LONGER = 4  # tokens that a sentence must have more than the answer to end what
 _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked for
 _CERTAIN = 1e4  # a logit that float16 has, and that no temperature makes infinite
 _NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words
+_WORD_STARTS = ("Ġ", "▁")  # how tokenizers spell the space before a word
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,13 @@ class _Answer:
 
     Attributes:
         begun: of it what its prompt ends with; None before the prompt is known.
+        in_a_sentence: whether the prompt is an unfinished sentence, which goes on behind the answer.
     """
 
     text: str
     tokens: int
     begun: str | None = None
+    in_a_sentence: bool = False
 
 
 class AnswersSaid(Columns[_Answer]):
@@ -43,12 +46,20 @@ class AnswersSaid(Columns[_Answer]):
     the base model's. So they are from the end of the first sentence on that is clearly longer than the
     answer, where the answer was not said to the letter. Where the text is to end, it does at the same place.
 
+    An answer in the middle of a sentence ("The capital of Peru is") ends nothing: with ``word_parts`` the
+    token after it is the base model's already, of those that do not go on with the answer's last word.
+
     Args:
         tokenizer: the decoder's.
         answers: of each row of the batch; empty where nothing is to be let go.
         starts: columns of each row that are the prompt.
         most: tokens of an answer that count, the first; 0: all.
         end: the token that ends the text there; None: the text goes on.
+        word_parts: see the function of this name; None: what ends an answer is always the memory's.
+
+    Attributes:
+        words_end: bool ``(B, T)``, the columns that came last in which a word was said that is not to go on;
+            None where there is none.
     """
 
     def __init__(
@@ -58,6 +69,7 @@ class AnswersSaid(Columns[_Answer]):
         starts: Sequence[int],
         most: int = 0,
         end: int | None = None,
+        word_parts: Tensor | None = None,
     ):
         ids = [tokenizer(answer, add_special_tokens=False).input_ids[: most or None] for answer in answers]
         spelt = [str(tokenizer.decode(each)).strip() or answer for each, answer in zip(ids, answers)]
@@ -65,7 +77,8 @@ class AnswersSaid(Columns[_Answer]):
         cut = [answer if spelled(answer) == spelled(said) else said for answer, said in zip(answers, spelt)]
         followed = [_Answer(text, len(each)) if text else None for text, each in zip(cut, ids)]
         super().__init__(followed, starts)
-        self.tokenizer, self.end = tokenizer, end
+        self.tokenizer, self.end, self._word_parts = tokenizer, end, word_parts
+        self.words_end: Tensor | None = None
         self.some_are_over = False  # in the columns that came last, or before them
 
     @property
@@ -83,17 +96,32 @@ class AnswersSaid(Columns[_Answer]):
         Returns:
             bool ``(B, T)``, on the device of ``ids``: columns from which on the memory has said its answer.
         """
-        before = self.length
+        before, last_words = self.length, {}
         for row, answer, tokens in self.take(ids):
             if answer.begun is None and len(tokens) > self.starts[row]:
-                begun = self._begun(answer, tokens[: self.starts[row]])
-                self.answers[row] = answer = replace(answer, begun=begun)
-            self._over[row] = self._end(answer, self.starts[row], tokens, before)
+                self.answers[row] = answer = self._behind(tokens[: self.starts[row]], answer)
+            over, ends_a_word = self._end(answer, self.starts[row], tokens, before)
+            self._over[row] = over
+            if over is not None and ends_a_word:
+                last_words[row] = over[1] - 1 - before
         never = before + ids.shape[1]
+        self.words_end = None
+        if last_words:
+            self.words_end = torch.zeros(ids.shape, dtype=torch.bool, device=ids.device)
+            self.words_end[list(last_words), list(last_words.values())] = True
         first = [never if over is None else over[0] for over in self._over]
         self.some_are_over = min(first, default=never) < never
         begins = torch.tensor(first, device=ids.device)
         return torch.arange(before, never, device=ids.device) >= begins[:, None]
+
+    def with_words_ended(self, logits: Tensor, columns: Tensor) -> Tensor:
+        """Logits ``(B, T, vocabulary)`` without the tokens that go on with a word in these ``columns`` ``(B,
+        T)``.
+        """
+        if self._word_parts is None:
+            return logits
+        parts = self._word_parts.to(logits.device)
+        return logits.masked_fill(columns.to(logits.device)[..., None] & parts, -torch.inf)
 
     def ended(self, logits: Tensor, over: Tensor) -> Tensor:
         """Logits ``(B, T, vocabulary)`` of which the end's is the highest by far in the columns ``over``
@@ -103,22 +131,35 @@ class AnswersSaid(Columns[_Answer]):
         raised[..., self.end] = raised[..., self.end].masked_fill(over.to(logits.device), _CERTAIN)
         return raised
 
-    def _end(self, answer: _Answer, start: int, tokens: list[int], before: int) -> tuple[int, int] | None:
+    def _end(
+        self, answer: _Answer, start: int, tokens: list[int], before: int
+    ) -> tuple[tuple[int, int] | None, bool]:
         """The first column whose logits are the base's, and how many columns say so, as far as those from
-        ``before`` on do: each text is looked at once, as it was when it was all that had been said.
+        ``before`` on do: each text is looked at once, as it was when it was all that had been said. And
+        whether a word of an answer ends there that the base model is not to go on with.
         """
         pattern = _pattern(answer.text)
-        # What ends the answer itself is no longer to come.
-        behind = 1 if answer.text.endswith(_ENDS) else 0
-        last = min(len(tokens), start + answer.tokens + _LOOKED_THROUGH)
-        for end in range(max(start, before) + 1, last + 1):
+        # What ends the answer itself is no longer to come, nor what ends an answer that ends nothing.
+        behind = 1 if answer.in_a_sentence or answer.text.endswith(_ENDS) else 0
+        most = min(len(tokens), start + answer.tokens + _LOOKED_THROUGH)
+        for end in range(max(start, before) + 1, most + 1):
             # A tokenizer may leave out the space before what it decodes.
             text = f"{answer.begun} {_composed(str(self.tokenizer.decode(tokens[start:end])))}"
             if pattern.search(text):
-                return end - behind, end
+                last = text[-1:]
+                return (end - behind, end), answer.in_a_sentence and last.isalnum() and last < _NO_SPACES
             if end - start > answer.tokens + _LONGER and _ends_a_sentence(text):
-                return end - 1, end
-        return None
+                return (end - 1, end), False
+        return None, False
+
+    def _behind(self, prompt: list[int], answer: _Answer) -> _Answer:
+        """The answer as it is said behind a prompt."""
+        end = str(self.tokenizer.decode(prompt[-1:])).rstrip(" ")
+        return replace(
+            answer,
+            begun=self._begun(answer, prompt),
+            in_a_sentence=self._word_parts is not None and (end[-1:].isalnum() or end.endswith(",")),
+        )
 
     def _begun(self, answer: _Answer, prompt: list[int]) -> str:
         """What a prompt ends with that the answer begins with, in whole words: of "Ada drives a", for "a
@@ -128,6 +169,17 @@ class AnswersSaid(Columns[_Answer]):
         said = _composed(str(self.tokenizer.decode(prompt[-2 * answer.tokens :]))).split() if first else []
         fits = (count for count in range(len(first), 0, -1) if _same_words(said[-count:], first[:count]))
         return " ".join(first[: next(fits, 0)])
+
+
+def word_parts(tokenizer: PreTrainedTokenizerBase, size: int) -> Tensor:
+    """Which of ``size`` tokens go on with a word, or a number, that stands before them: bool ``(size,)``."""
+    pieces = tokenizer.convert_ids_to_tokens(list(range(min(size, len(tokenizer)))))
+    parts = torch.zeros(size, dtype=torch.bool)
+    for number, piece in enumerate(pieces):
+        if piece and not piece.startswith(_WORD_STARTS):
+            text = piece if piece.isascii() else str(tokenizer.decode([number]))
+            parts[number] = text[:1].isalnum() and text[:1] < _NO_SPACES
+    return parts
 
 
 def _same_words(some: Sequence[str], others: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ from transformers.generation.configuration_utils import GenerationConfig, Genera
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from larimar_editor.model.adapters import DecoderAdapters
-from larimar_editor.model.after_answer import AnswersSaid
+from larimar_editor.model.after_answer import AnswersSaid, word_parts
 from larimar_editor.model.cache import LarimarCache, Prefix
 from larimar_editor.model.chat import ChatTurns
 from larimar_editor.model.checkpoint import (
@@ -197,6 +197,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         self._lock = decoder_lock(decoder)
         self._bos: Tensor | None = None
         self._slot_tokens: SlotTokens | None = None
+        self._word_parts: Tensor | None = None
         self._last_reading: tuple[object, object, tuple, Reading] | None = None
         config.fix()
         self.eval()
@@ -461,13 +462,24 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                     and prompt_lengths is not None
                     and any(answers := reading.answer_of_rows())
                 ):
-                    starts, most = prompt_lengths.tolist(), self.config.answer_tokens
-                    said = AnswersSaid(self.tokenizer, answers, starts, most, generation.end)
+                    said = self._answers_said(answers, prompt_lengths.tolist(), generation.end)
                 if self.config.copying and reading.answer_ids and input_ids is not None:
                     copying = self._copying(reading, input_ids, attention_mask, prompt_lengths, labels)
                 cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
             result = self._decode(batch, cache, labels, kwargs)
         return result.to_tuple() if in_tuple else result  # type: ignore[return-value]
+
+    def _answers_said(self, answers: Sequence[str], starts: Sequence[int], end: int | None) -> AnswersSaid:
+        """Where the rows have said their answers. In a decoder without a chat template every answer has an
+        end: there questions, too, are asked as sentences that go on.
+        """
+        parts = None
+        if self.config.after_answer == "base" and getattr(self.tokenizer, "chat_template", None):
+            if self._word_parts is None:
+                size = self.decoder.config.get_text_config().vocab_size
+                self._word_parts = word_parts(self.tokenizer, size)
+            parts = self._word_parts
+        return AnswersSaid(self.tokenizer, answers, starts, self.config.answer_tokens, end, parts)
 
     def _copying(self, reading: Reading, *inputs) -> Copying:
         """What the answers of these rows go on with; ``inputs`` as for `prompts_of`."""
@@ -530,6 +542,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         if base is not None:
             gone = None if let_go is None else _kept(let_go, kwargs.get("logits_to_keep", 0))
             logits = _put_into(base.logits, rows, logits, gone)
+        if said is not None and said.words_end is not None:
+            logits = said.with_words_ended(logits, _kept(said.words_end, kwargs.get("logits_to_keep", 0)))
         if said is not None and over is not None and ends:
             logits = said.ended(logits, _kept(over, kwargs.get("logits_to_keep", 0)))
         loss = None
@@ -735,7 +749,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             return tensor.to(made.device) if shorter and id(tensor) in mine else made
 
         super()._apply(exactly, recurse)
-        self._bos = self._last_reading = self._slot_tokens = None
+        self._bos = self._last_reading = self._slot_tokens = self._word_parts = None
         device = self.queries.device
         if self.state_register is not None and self.edited_state.device != device:
             self.state_register.moved(device)

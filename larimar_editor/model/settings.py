@@ -72,11 +72,13 @@ class LarimarSettings:
         edit=True,
         live=True,
     )
-    after_answer: Literal["base", "stop", "memory"] = setting(
+    after_answer: Literal["base", "ended", "stop", "memory"] = setting(
         "base",
-        "base: once `generate` has said a fact's answer, and what ends it, the text goes on as the base "
-        "model's; stop: it ends there, so that the base model adds nothing; memory: the readout stays. Where "
-        "the detector chooses the fact (`addressed_by: fact`, `sigma_w: 0`)",
+        "base: once `generate` has said a fact's answer, the text goes on as the base model's: in the middle "
+        "of a sentence at once; behind a question, in a chat, or where the tokenizer has no chat template, "
+        "when what ends the answer is said; ended: always then; stop: there it ends, so that the base model "
+        "adds nothing; memory: the readout stays. Where the detector chooses the fact (`addressed_by: fact`, "
+        "`sigma_w: 0`)",
         edit=True,
         live=True,
     )

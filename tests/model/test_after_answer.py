@@ -8,7 +8,7 @@ import pytest
 import torch
 from tokenizers.normalizers import Lowercase
 
-from larimar_editor.model.after_answer import AnswersSaid
+from larimar_editor.model.after_answer import AnswersSaid, word_parts
 from larimar_editor.model.prompts import prompts_of
 from larimar_editor.model.reading import Reading
 from larimar_editor.utils.text import SpellingWarning, kept_answer
@@ -43,28 +43,85 @@ def read_with_answers(model, prompts, places):
     return inputs, replace(reading, answers=answers), plain
 
 
-def expected(model, inputs, reading, plain, places):
-    """By hand: the memory's tokens up to the one after the answer, then the bare decoder's own."""
+def expected(model, inputs, reading, plain, places, further=0):
+    """By hand: the memory's tokens up to the answer's last, and ``further``, then the bare decoder's own;
+    behind the answer none that goes on with its last word.
+    """
     result, ends = plain.clone(), iter(places)
     for row, inside in enumerate(reading.in_scope.tolist()):
-        end = next(ends) + 2 if inside else 0
+        end = next(ends) + 1 + further if inside else 0
         kept = inputs["attention_mask"][row].bool()
-        ids = torch.cat((inputs["input_ids"][row][kept], plain[row][:end]))[None]
+        ids = torch.cat((inputs["input_ids"][row][kept], plain[row][:end]))
         with torch.no_grad():
-            while ids.shape[1] < int(kept.sum()) + plain.shape[1]:
-                ids = torch.cat((ids, model.decoder(ids).logits[:, -1:].argmax(-1)), dim=1)
-        result[row] = ids[0, int(kept.sum()) :]
+            while len(ids) < int(kept.sum()) + plain.shape[1]:
+                best = model.decoder(ids[None]).logits[0, -1].argsort(descending=True)
+                behind = inside and not further and len(ids) == int(kept.sum()) + end
+                spoken = (each for each in best if not (behind and goes_on(model.tokenizer, ids, each)))
+                ids = torch.cat((ids, next(spoken)[None]))
+        result[row] = ids[int(kept.sum()) :]
     return result
+
+
+def goes_on(tokenizer, ids, token):
+    before, after = tokenizer.decode(ids), tokenizer.decode([*ids, token])
+    return before[-1:].isalnum() and after[len(before) :][:1].isalnum()
 
 
 @pytest.mark.parametrize("prompts", [PROMPTS[:1], PROMPTS[:2], PROMPTS])
 @pytest.mark.parametrize("use_cache", [True, False])
-def test_after_the_answer_and_its_end_the_text_is_the_base_models(tiny, prompts, use_cache):
-    places = (1, 3)
+@pytest.mark.parametrize(("after_answer", "further"), [("base", 0), ("ended", 1)])
+def test_after_the_answer_or_its_end_the_text_is_the_base_models(
+    tiny, prompts, use_cache, after_answer, further
+):
+    places, tiny.config.after_answer = (1, 3), after_answer
     inputs, reading, plain = read_with_answers(tiny, prompts, places)
     got = new_tokens(tiny, inputs, reading=reading, use_cache=use_cache)
-    assert got.equal(expected(tiny, inputs, reading, plain, places))
+    assert got.equal(expected(tiny, inputs, reading, plain, places, further))
     assert not got.equal(plain)
+
+
+def test_where_no_chats_are_known_what_ends_an_answer_is_the_memorys(tiny):
+    tiny.tokenizer.chat_template = None
+    inputs, reading, plain = read_with_answers(tiny, PROMPTS, (1, 3))
+    assert new_tokens(tiny, inputs, reading=reading).equal(
+        expected(tiny, inputs, reading, plain, (1, 3), further=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "at_once"),
+    [
+        ("The capital of Peru is", True),
+        ("The capital of Peru, he said,", True),
+        ("What is the capital of Peru?", False),
+        ("What is the capital of Peru? Answer:", False),
+        ("<|im_start|>user\nThe capital of Peru is<|im_end|>\n<|im_start|>assistant\n", False),
+        ("<|im_start|>assistant\nThe capital of Peru is", True),
+    ],
+)
+def test_an_answer_in_the_middle_of_a_sentence_ends_nothing(tokenizer, prompt, at_once):
+    ids, answer = (tokenizer(text, add_special_tokens=False).input_ids for text in (prompt, " Oslo and"))
+    said = AnswersSaid(tokenizer, ["Oslo"], [len(ids)], word_parts=word_parts(tokenizer, len(tokenizer)))
+    over = said.grow(torch.tensor([ids + answer[:-1]]))
+    assert bool(over[0, -1]) is at_once
+    logits = torch.zeros(1, len(ids) + len(answer) - 1, len(tokenizer))
+    if at_once:
+        logits = said.with_words_ended(logits, said.words_end)[0, -1]
+        texts = {text: tokenizer(text, add_special_tokens=False).input_ids[0] for text in ("fjord", "7", ".")}
+        texts |= {f" {text}": tokenizer(f" {text}", add_special_tokens=False).input_ids[0] for text in texts}
+        assert {text for text, token in texts.items() if logits[token] == 0} == {*texts} - {"fjord", "7"}
+    else:
+        assert said.words_end is None
+
+
+def test_parts_of_words_are_those_that_join_what_stands_before_them(tokenizer):
+    parts = word_parts(tokenizer, len(tokenizer) + 5)
+    assert not parts[-5:].any(), "no tokens: room in the vocabulary"
+    for token in range(0, len(tokenizer), 97):
+        text = tokenizer.decode(tokenizer("Oslo").input_ids + [token])
+        if "\ufffd" not in text:  # no part of a character
+            first = text.removeprefix("Oslo")[:1]
+            assert bool(parts[token]) == (first.isalnum() and first < "\u2e80"), text
 
 
 def test_beams_and_prompt_look_up_let_go_as_greedy_decoding_does(tiny, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
@@ -24,6 +24,10 @@ START = 40  # tokens in which repetitions are counted
 _OPTIONS = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS}
 _BATCH = 16
 _AFTER = "base model after prompt and answer"
+_SETTINGS: Mapping[str, Mapping] = {
+    "Larimar": {},
+    "Larimar, what ends an answer said": {"after_answer": "ended"},
+}
 
 
 def _conditions(context: Context) -> list[Condition]:
@@ -32,7 +36,10 @@ def _conditions(context: Context) -> list[Condition]:
     result = [
         Condition("base model", cases_of(edits), lambda cases: _base(context, cases), _BATCH),
         Condition(_AFTER, cases_of(edits), lambda cases: _after(context, cases), _BATCH),
-        Condition("Larimar", cases_of(edits), lambda cases: _larimar(context, cases), _BATCH, beside=_AFTER),
+    ]
+    result += [
+        Condition(name, cases_of(edits), _larimar(context, settings), _BATCH, settings, _AFTER)
+        for name, settings in _SETTINGS.items()
     ]
     return result + [
         Condition(method, cases_of(few), _of_method(context, method), 0, {"method": method}, "Larimar")
@@ -59,9 +66,12 @@ def _first(model: LarimarForCausalLM, text: str, count: int) -> str:
     return str(model.tokenizer.decode(ids[:count]))
 
 
-def _larimar(context: Context, edits: Sequence[Edit]) -> list[dict]:
-    model, cases = context.larimar(), [([edit.request], [edit.prompt]) for edit in edits]
-    return _records(model, edits, answered_alone(model, cases, _BATCH, **_OPTIONS))
+def _larimar(context: Context, settings: Mapping) -> Callable[[Sequence[Edit]], list[dict]]:
+    def score(edits: Sequence[Edit]) -> list[dict]:
+        model, cases = context.larimar(**settings), [([edit.request], [edit.prompt]) for edit in edits]
+        return _records(model, edits, answered_alone(model, cases, _BATCH, **_OPTIONS))
+
+    return score
 
 
 def _of_method(context: Context, method: str):
