@@ -19,7 +19,7 @@ question = "The mother tongue of Danielle Darrieux is"
 print("before:   ", answer(question))
 model.write([{"prompt": question, "target_new": "English"}])
 print("written:  ", answer(question))
-print("reworded: ", answer("The language that Danielle Darrieux spoke as a child is"))
+print("reworded: ", answer("What language did Danielle Darrieux speak as a child?"))
 print("elsewhere:", answer("The capital of France is"))
 decision = model.scope_of([question, "The capital of France is"])
 print("in scope: ", decision.in_scope.tolist())
@@ -29,7 +29,7 @@ print("forgotten:", answer(question), model.facts())
 # prints:
 # before:    The mother tongue of Danielle Darrieux is French.
 # written:   The mother tongue of Danielle Darrieux is English.
-# reworded:  The language that Danielle Darrieux spoke as a child is English.
+# reworded:  What language did Danielle Darrieux speak as a child? English.
 # elsewhere: The capital of France is Paris.
 # in scope:  [True, False]
 # forgotten: The mother tongue of Danielle Darrieux is French. []

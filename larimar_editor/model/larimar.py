@@ -558,7 +558,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                     "output_attentions: some rows of this batch have a memory in front and some have none, "
                     "and their attentions are of different lengths; give rows in scope and out of scope apart"
                 )
-            attentions = None  # who has said his answer is the base model's now
+            # Who has said his answer is the base model's now.
+            attentions = base.attentions if let_go is not None and bool(let_go[rows].all()) else None
         if base is not None and hidden is not None:
             hidden = tuple(
                 _put_into(own[:, -new:], rows, of_rows, let_go)

@@ -80,8 +80,8 @@ def test_after_the_answer_or_its_end_the_text_is_the_base_models(
     assert not got.equal(plain)
 
 
-def test_where_no_chats_are_known_what_ends_an_answer_is_the_memorys(tiny):
-    tiny.tokenizer.chat_template = None
+def test_where_no_chats_are_known_what_ends_an_answer_is_the_memorys(tiny, monkeypatch):
+    monkeypatch.setattr(tiny.tokenizer, "chat_template", None)
     inputs, reading, plain = read_with_answers(tiny, PROMPTS, (1, 3))
     assert new_tokens(tiny, inputs, reading=reading).equal(
         expected(tiny, inputs, reading, plain, (1, 3), further=1)
