@@ -28,6 +28,7 @@ class Sizes:
 
     Attributes:
         edits: single and sequential edits.
+        reads: facts that are in memory, and asked, where reads are timed.
         blocks: sizes of blocks that are written at once.
         rows: K, for the growth with it.
         facts: facts written already, for the growth with them.
@@ -35,6 +36,7 @@ class Sizes:
     """
 
     edits: int
+    reads: int
     blocks: tuple[int, ...]
     rows: tuple[int, ...]
     facts: tuple[int, ...]
@@ -42,8 +44,9 @@ class Sizes:
 
 
 MANY = 100_000  # facts that aims are set for
-USUAL = Sizes(60, (1, 10, 100, 1000), (128, 512, 2048), (10, 1000, 100_000), (1000, 10_000, 100_000))
+USUAL = Sizes(60, 200, (1, 10, 100, 1000), (128, 512, 2048), (10, 1000, 100_000), (1000, 10_000, 100_000))
 FULL = Sizes(
+    200,
     200,
     (1, 10, 100, 1000, 10_000),
     (128, 512, 2048, 8192),
@@ -191,7 +194,7 @@ def run(subject: Subject, parts: Sequence[str], sizes: Sizes, log: Callable[[str
 
 
 def _facts(sizes: Sizes) -> list[dict]:
-    return edits.requests(max(sizes.edits, *sizes.blocks, 200))
+    return edits.requests(max(sizes.edits, sizes.reads, *sizes.blocks))
 
 
 def _growth(measure: Callable, subject: Subject, *sizes) -> list[dict]:
@@ -208,7 +211,7 @@ _MEASURES: dict[str, Callable[[Subject, Sizes], Any]] = {
     "edits": lambda subject, sizes: edits.one_by_one(subject.model, _facts(sizes)[: sizes.edits]),
     "blocks": lambda subject, sizes: edits.in_blocks(subject.model, _facts(sizes), sizes.blocks),
     "reads": lambda subject, sizes: (
-        reads.reads(subject.model, _facts(sizes)[:200])
+        reads.reads(subject.model, _facts(sizes)[: sizes.reads])
         | {"among_many": reads.among_many(subject.model, _facts(sizes)[:60], min(MANY, max(sizes.facts)))}
     ),
     "generation": lambda subject, sizes: reads.generation(subject.model, subject.bare, _facts(sizes)[0]),

@@ -13,7 +13,7 @@ from larimar_editor.bench import PARTS, edits, growth, run
 from larimar_editor.bench.clock import summary, timed
 from larimar_editor.cli import app
 
-SMALL = run.Sizes(edits=24, blocks=(1, 32), rows=(16, 64), facts=(10, 60), prompts=(200, 2000))
+SMALL = run.Sizes(edits=24, reads=40, blocks=(1, 32), rows=(16, 64), facts=(10, 60), prompts=(200, 2000))
 
 
 def test_every_part_is_measured_and_the_model_left_alone(tiny, tmp_path):
@@ -60,7 +60,7 @@ def test_targets_are_judged_by_their_figures():
         "lookups": [{"faiss": {"median": 0.004}, "recall": 0.98}],
         "edits": {"single_against_encoder": 1.1},
     }
-    judged = [target.of(report) for target in run._targets(run.Sizes(1, (1,), (1,), (1,), (100_000,)))]
+    judged = [target.of(report) for target in run._targets(run.Sizes(1, 1, (1,), (1,), (1,), (100_000,)))]
     assert [row["met"] for row in judged if row] == [True, True, False]
     assert judged[1] is None, "what was not measured is not judged"
 

@@ -42,9 +42,9 @@ def test_every_evaluation_writes_its_files_and_says_what_it_reads(name, hparams,
     if not EVERYTHING:
         monkeypatch.setattr(subjects, "EACH", (1, 5))
         monkeypatch.setattr(lengths, "MOST", (1, 16, 128))
-    # One table of single edits and one of many beside EasyEdit's methods; the others take them alike.
-    # `make soak` has all of them, each with its own code.
-    beside = EasyEditBaselines() if EVERYTHING or name in ("compare", "portability") else NoBaselines()
+    # One table beside EasyEdit's methods; the others take them alike. `make soak` has all of them, each with
+    # its own code.
+    beside = EasyEditBaselines() if EVERYTHING or name == "compare" else NoBaselines()
     context = Context(hparams, out=tmp_path / "all", limit=3, baseline_cases=2, baselines=beside)
     summary = find(name).run(context, tmp_path, progress=False)
     assert summary == json.loads((tmp_path / "summary.json").read_text())
