@@ -91,8 +91,9 @@ def _measured(model: LarimarForCausalLM, path: Path, facts: Sequence[Mapping]) -
     before = process.memory_info().rss
     _, opening = timed_call(model.open_state, path)
     held = process.memory_info().rss - before - model.edited_state.store.column("scope").nbytes
-    first, *read = seconds_of([partial(model.read, [fact["prompt"]]) for fact in facts[:_ASKED]])
-    reworded = seconds_of([partial(model.read, [fact["rephrase_prompt"]]) for fact in facts[:_ASKED]])
+    # The first in other words: as it was written it would not be looked for among all.
+    first, *reworded = seconds_of([partial(model.read, [fact["rephrase_prompt"]]) for fact in facts[:_ASKED]])
+    read = seconds_of([partial(model.read, [fact["prompt"]]) for fact in facts[:_ASKED]])
     edits = [
         partial(model.write, [{"prompt": f"The number of house {number} is", "target_new": str(number)}])
         for number in range(_ASKED)

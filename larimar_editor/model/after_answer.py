@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from larimar_editor.model.columns import Columns
+from larimar_editor.scope.asking import asks
 from larimar_editor.utils.sentences import MARKS, sentences
 from larimar_editor.utils.text import spelled
 
@@ -21,7 +22,9 @@ _LONGER = 4  # tokens that a sentence must have more than the answer to end what
 _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked for
 _CERTAIN = 1e4  # a logit that float16 has, and that no temperature makes infinite
 _NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words
+_SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # and these: Thai, Lao, Burmese, Khmer
 _WORD_STARTS = ("Ġ", "▁")  # how tokenizers spell the space before a word
+_JOINS = ("-", "'", "’")
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,14 @@ class _Answer:
 
     Attributes:
         begun: of it what its prompt ends with; None before the prompt is known.
-        in_a_sentence: whether the prompt is an unfinished sentence, which goes on behind the answer.
+        may_go_on: whether the text may go on right behind it.
+        in_a_sentence: whether it does, as the prompt is an unfinished sentence.
     """
 
     text: str
     tokens: int
     begun: str | None = None
+    may_go_on: bool = False
     in_a_sentence: bool = False
 
 
@@ -46,8 +51,9 @@ class AnswersSaid(Columns[_Answer]):
     the base model's. So they are from the end of the first sentence on that is clearly longer than the
     answer, where the answer was not said to the letter. Where the text is to end, it does at the same place.
 
-    An answer in the middle of a sentence ("The capital of Peru is") ends nothing: with ``word_parts`` the
-    token after it is the base model's already, of those that do not go on with the answer's last word.
+    An answer in the middle of a sentence ("The capital of Peru is") ends nothing: where it may ``go_on`` the
+    token after it is the base model's already, of those that do not go on with the answer's last word. A
+    number might (12,500), and a word of which tokens were cut has to: what comes after them is the memory's.
 
     Args:
         tokenizer: the decoder's.
@@ -55,11 +61,12 @@ class AnswersSaid(Columns[_Answer]):
         starts: columns of each row that are the prompt.
         most: tokens of an answer that count, the first; 0: all.
         end: the token that ends the text there; None: the text goes on.
-        word_parts: see the function of this name; None: what ends an answer is always the memory's.
+        go_on: whether an answer in the middle of a sentence ends nothing; else what ends one is always the
+            memory's.
 
     Attributes:
-        words_end: bool ``(B, T)``, the columns that came last in which a word was said that is not to go on;
-            None where there is none.
+        words_end: rows, and places among the columns that came last, in which a word was said that is not to
+            go on.
     """
 
     def __init__(
@@ -69,16 +76,23 @@ class AnswersSaid(Columns[_Answer]):
         starts: Sequence[int],
         most: int = 0,
         end: int | None = None,
-        word_parts: Tensor | None = None,
+        go_on: bool = False,
     ):
         ids = [tokenizer(answer, add_special_tokens=False).input_ids[: most or None] for answer in answers]
         spelt = [str(tokenizer.decode(each)).strip() or answer for each, answer in zip(ids, answers)]
         # As it is written, unless its tokens say something else or not all of it.
         cut = [answer if spelled(answer) == spelled(said) else said for answer, said in zip(answers, spelt)]
-        followed = [_Answer(text, len(each)) if text else None for text, each in zip(cut, ids)]
+        may_go_on = [
+            go_on and spelled(text) == spelled(answer) and not text[-1:].isdigit()
+            for text, answer in zip(cut, answers)
+        ]
+        followed = [
+            _Answer(text, len(each), may_go_on=may) if text else None
+            for text, each, may in zip(cut, ids, may_go_on)
+        ]
         super().__init__(followed, starts)
-        self.tokenizer, self.end, self._word_parts = tokenizer, end, word_parts
-        self.words_end: Tensor | None = None
+        self.tokenizer, self.end = tokenizer, end
+        self.words_end: list[tuple[int, int]] = []
         self.some_are_over = False  # in the columns that came last, or before them
 
     @property
@@ -96,32 +110,19 @@ class AnswersSaid(Columns[_Answer]):
         Returns:
             bool ``(B, T)``, on the device of ``ids``: columns from which on the memory has said its answer.
         """
-        before, last_words = self.length, {}
+        before, self.words_end = self.length, []
         for row, answer, tokens in self.take(ids):
             if answer.begun is None and len(tokens) > self.starts[row]:
                 self.answers[row] = answer = self._behind(tokens[: self.starts[row]], answer)
             over, ends_a_word = self._end(answer, self.starts[row], tokens, before)
             self._over[row] = over
             if over is not None and ends_a_word:
-                last_words[row] = over[1] - 1 - before
+                self.words_end.append((row, over[1] - 1 - before))
         never = before + ids.shape[1]
-        self.words_end = None
-        if last_words:
-            self.words_end = torch.zeros(ids.shape, dtype=torch.bool, device=ids.device)
-            self.words_end[list(last_words), list(last_words.values())] = True
         first = [never if over is None else over[0] for over in self._over]
         self.some_are_over = min(first, default=never) < never
         begins = torch.tensor(first, device=ids.device)
         return torch.arange(before, never, device=ids.device) >= begins[:, None]
-
-    def with_words_ended(self, logits: Tensor, columns: Tensor) -> Tensor:
-        """Logits ``(B, T, vocabulary)`` without the tokens that go on with a word in these ``columns`` ``(B,
-        T)``.
-        """
-        if self._word_parts is None:
-            return logits
-        parts = self._word_parts.to(logits.device)
-        return logits.masked_fill(columns.to(logits.device)[..., None] & parts, -torch.inf)
 
     def ended(self, logits: Tensor, over: Tensor) -> Tensor:
         """Logits ``(B, T, vocabulary)`` of which the end's is the highest by far in the columns ``over``
@@ -146,20 +147,18 @@ class AnswersSaid(Columns[_Answer]):
             # A tokenizer may leave out the space before what it decodes.
             text = f"{answer.begun} {_composed(str(self.tokenizer.decode(tokens[start:end])))}"
             if pattern.search(text):
-                last = text[-1:]
-                return (end - behind, end), answer.in_a_sentence and last.isalnum() and last < _NO_SPACES
+                return (end - behind, end), answer.in_a_sentence and _goes_on_with_a_word(text[-1:])
             if end - start > answer.tokens + _LONGER and _ends_a_sentence(text):
                 return (end - 1, end), False
         return None, False
 
     def _behind(self, prompt: list[int], answer: _Answer) -> _Answer:
         """The answer as it is said behind a prompt."""
-        end = str(self.tokenizer.decode(prompt[-1:])).rstrip(" ")
-        return replace(
-            answer,
-            begun=self._begun(answer, prompt),
-            in_a_sentence=self._word_parts is not None and (end[-1:].isalnum() or end.endswith(",")),
-        )
+        end = str(self.tokenizer.decode(prompt[-_LOOKED_THROUGH:])).rstrip(" ") if answer.may_go_on else ""
+        open_end = _goes_on_with_a_word(end[-1:]) or end.endswith(",")
+        last = sentences(end.rpartition("?")[2]) or [""]  # of "What is it? It is" what begins an answer
+        in_a_sentence = open_end and not asks(last[-1])
+        return replace(answer, begun=self._begun(answer, prompt), in_a_sentence=in_a_sentence)
 
     def _begun(self, answer: _Answer, prompt: list[int]) -> str:
         """What a prompt ends with that the answer begins with, in whole words: of "Ada drives a", for "a
@@ -171,15 +170,46 @@ class AnswersSaid(Columns[_Answer]):
         return " ".join(first[: next(fits, 0)])
 
 
-def word_parts(tokenizer: PreTrainedTokenizerBase, size: int) -> Tensor:
-    """Which of ``size`` tokens go on with a word, or a number, that stands before them: bool ``(size,)``."""
-    pieces = tokenizer.convert_ids_to_tokens(list(range(min(size, len(tokenizer)))))
-    parts = torch.zeros(size, dtype=torch.bool)
-    for number, piece in enumerate(pieces):
-        if piece and not piece.startswith(_WORD_STARTS):
-            text = piece if piece.isascii() else str(tokenizer.decode([number]))
-            parts[number] = text[:1].isalnum() and text[:1] < _NO_SPACES
-    return parts
+class WordParts:
+    """Which tokens go on with a word that stands before them: "fjord" and "-on" behind " Oslo".
+
+    Args:
+        tokenizer: of a type that spells the space before a word in its tokens.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase):
+        self.tokenizer = tokenizer
+        self._tokens: Tensor | None = None
+
+    @property
+    def tokens(self) -> Tensor:
+        """Their ids ``(n,)`` int64."""
+        if self._tokens is None:
+            found = []
+            pieces = self.tokenizer.convert_ids_to_tokens(list(range(len(self.tokenizer))))
+            for number, piece in enumerate(pieces):
+                if isinstance(piece, str) and not piece.startswith(_WORD_STARTS):
+                    text = piece if piece.isascii() else str(self.tokenizer.decode([number]))
+                    if _goes_on_with_a_word(text[:1]) or text[:1] in _JOINS:
+                        found.append(number)
+            self._tokens = torch.tensor(found, dtype=torch.long)
+        return self._tokens
+
+    def withheld(self, logits: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
+        """Logits ``(B, T, vocabulary)`` of which these tokens' are the lowest by far in some places: rows and
+        columns.
+        """
+        tokens, changed = self.tokens.to(logits.device), logits.clone()
+        for row, column in places:
+            changed[row, column, tokens[tokens < logits.shape[-1]]] -= _CERTAIN
+        return changed
+
+
+def _goes_on_with_a_word(character: str) -> bool:
+    """Whether a character is a letter, a number or a mark on one, of a script with spaces between words."""
+    if not character or character >= _NO_SPACES or _SPACELESS.match(character):
+        return False
+    return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
 def _same_words(some: Sequence[str], others: Sequence[str]) -> bool:

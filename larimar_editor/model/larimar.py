@@ -25,7 +25,7 @@ from transformers.generation.configuration_utils import GenerationConfig, Genera
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from larimar_editor.model.adapters import DecoderAdapters
-from larimar_editor.model.after_answer import AnswersSaid, word_parts
+from larimar_editor.model.after_answer import AnswersSaid, WordParts
 from larimar_editor.model.cache import LarimarCache, Prefix
 from larimar_editor.model.chat import ChatTurns
 from larimar_editor.model.checkpoint import (
@@ -197,7 +197,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         self._lock = decoder_lock(decoder)
         self._bos: Tensor | None = None
         self._slot_tokens: SlotTokens | None = None
-        self._word_parts: Tensor | None = None
+        self._word_parts = WordParts(tokenizer)
         self._last_reading: tuple[object, object, tuple, Reading] | None = None
         config.fix()
         self.eval()
@@ -473,13 +473,23 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """Where the rows have said their answers. In a decoder without a chat template every answer has an
         end: there questions, too, are asked as sentences that go on.
         """
-        parts = None
-        if self.config.after_answer == "base" and getattr(self.tokenizer, "chat_template", None):
-            if self._word_parts is None:
-                size = self.decoder.config.get_text_config().vocab_size
-                self._word_parts = word_parts(self.tokenizer, size)
-            parts = self._word_parts
-        return AnswersSaid(self.tokenizer, answers, starts, self.config.answer_tokens, end, parts)
+        knows_chats = bool(getattr(self.tokenizer, "chat_template", None))
+        go_on = self.config.after_answer == "base" and knows_chats
+        return AnswersSaid(self.tokenizer, answers, starts, self.config.answer_tokens, end, go_on)
+
+    def _words_ended(
+        self, logits: Tensor, places: Sequence[tuple[int, int]], columns: int, keeps: int | Tensor
+    ) -> Tensor:
+        """Logits of which those that go on with the last word of an answer are the lowest, in these rows and
+        places among ``columns`` new ones, where they are kept.
+        """
+        if self._word_parts.tokenizer is not self.tokenizer:
+            self._word_parts = WordParts(self.tokenizer)
+        kept = _kept(torch.arange(columns)[None], keeps if isinstance(keeps, int) else keeps.cpu())[
+            0
+        ].tolist()
+        there = [(row, kept.index(column)) for row, column in places if column in kept]
+        return self._word_parts.withheld(logits, there) if there else logits
 
     def _copying(self, reading: Reading, *inputs) -> Copying:
         """What the answers of these rows go on with; ``inputs`` as for `prompts_of`."""
@@ -542,8 +552,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         if base is not None:
             gone = None if let_go is None else _kept(let_go, kwargs.get("logits_to_keep", 0))
             logits = _put_into(base.logits, rows, logits, gone)
-        if said is not None and said.words_end is not None:
-            logits = said.with_words_ended(logits, _kept(said.words_end, kwargs.get("logits_to_keep", 0)))
+        if said is not None and said.words_end:
+            logits = self._words_ended(logits, said.words_end, new, kwargs.get("logits_to_keep", 0))
         if said is not None and over is not None and ends:
             logits = said.ended(logits, _kept(over, kwargs.get("logits_to_keep", 0)))
         loss = None
@@ -750,7 +760,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             return tensor.to(made.device) if shorter and id(tensor) in mine else made
 
         super()._apply(exactly, recurse)
-        self._bos = self._last_reading = self._slot_tokens = self._word_parts = None
+        self._bos = self._last_reading = self._slot_tokens = None
         device = self.queries.device
         if self.state_register is not None and self.edited_state.device != device:
             self.state_register.moved(device)

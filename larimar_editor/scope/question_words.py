@@ -19,13 +19,23 @@ from larimar_editor.scope.verbs import DONE
 _OF_PLACE = PREPOSITIONS - set(
     "about as because by during for from into of since to until with within without".split()
 )
+# "Named after", "voted against": what stands behind may be a place, or not.
+_PLAINLY_OF_PLACE = _OF_PLACE - set("against after before over past under upon across".split())
 _OF_TIME = frozenset("after around at before by during for from in on since until within".split())
 _OF_WHAT_HAPPENED = frozenset("after before during since until within".split())
+_LENGTH = (
+    r"\b(?:(?:mile|kilomet(?:re|er)|(?:centi|milli)?met(?:re|er)|yard)s?|foot|feet|inch(?:es)?)\b|"
+    r"\d\s?(?:km|m|cm|mm|mi|ft|in)\b"
+)
+# Behind which prepositions a measure may stand: "for two hours", "within 45 days".
+_BEFORE_A_MEASURE = {"long": ("", "for", "within"), "far": ("", "for"), "often": ("",), "much": ("", "for")}
 _MEASURES = {  # what is asked for with "how", and with "what" or "which", and what such an answer has
-    "long": r"\d|\b(?:(?:second|minute|hour|day|week|month|year|decade|lifetime)s?|centur(?:y|ies))\b",
-    "far": r"\d|\b(?:(?:mile|kilomet(?:re|er)|met(?:re|er)|yard|step|lap)s?|foot|feet)\b",
-    "often": r"\b(?:every|each|once|twice|thrice|times|never|always|often|seldom|sometimes|"
-    r"(?:dai|hour|night|week|fortnight|month|quarter|year|annual|rare|regular|frequent|occasional|constant)ly)\b",
+    "long": r"\b(?:(?:second|minute|hour|day|week|month|year|decade|lifetime)s?|centur(?:y|ies))\b|"
+    + _LENGTH,
+    "far": _LENGTH + r"|\b(?:steps?|laps?)\b",
+    "often": r"\b(?:every|each|once|twice|thrice|never|always|often|seldom|sometimes|(?:\d|[a-z]+) times|"
+    r"(?:bi)?(?:dai|hour|night|week|fortnight|month|quarter|year|annual)ly|"
+    r"(?:rare|regular|frequent|occasional|constant)ly)\b",
     "much": r"\d|\b(?:half|nothing|(?:hundred|thousand|million|billion)s?)\b",
 }
 _PLACES = frozenset(
@@ -74,7 +84,8 @@ def fits_the_answer(statement: Clause, question: Clause, target: str | None) -> 
     only_time = target is not None and time and is_nothing_but_a_time(target)
     if word in ("who", "what") and not kind:
         if time and (word == "who" or last in _OF_TIME):
-            plain = only_time and not re.fullmatch(r"[A-Z][a-z]+", str(target).strip(" ."))  # June is a name
+            # June is a name, and "recorded by" The 1975.
+            plain = only_time and last != "by" and not re.fullmatch(r"[^\W\d]+", str(target).strip(" ."))
             return False if word == "who" and plain else None
         if statement.is_copula and target and _is_a_state(target):
             return None
@@ -87,7 +98,11 @@ def fits_the_answer(statement: Clause, question: Clause, target: str | None) -> 
         if wanted is not None:
             # "Ada is 34" does not say how long she is; "the term of the lease is" says how long it is.
             measured = not statement.is_copula or "of" in statement.content
-            return True if measured and re.search(wanted, answer) else None
+            if word == "how":
+                behind = last in _BEFORE_A_MEASURE[kind] and its == ""
+            else:
+                behind = only_time and last in ("", *_OF_TIME)  # not "leaves from platform 9.30"
+            return True if behind and measured and re.search(wanted, answer) else None
         plain = word == "what" and not (last or its or statement.is_copula) and kind not in _PLACES
         plain = plain and _OF_MANY_KINDS.isdisjoint(statement.content)
         return True if plain and len(question.kind) == 1 and not time else None
@@ -100,18 +115,21 @@ def fits_the_answer(statement: Clause, question: Clause, target: str | None) -> 
         return None if vague or not named or last in _OF_WHAT_HAPPENED else False
     if word == "where" and (last in ("", *_OF_PLACE) or last == its):
         if time or PERIOD.search(answer):
-            # "1600 Pennsylvania Avenue"; and the office is in room 1204.
-            room = statement.tenses == {"present"} and answer.isdigit()
-            return False if only_time and not room else None
-        placed = bool(last) or answer.split()[0] in _OF_PLACE
+            # "1600 Pennsylvania Avenue"; and the office is in room 1204, or Ada works at Century 21.
+            room = answer.isdigit() and (statement.tenses == {"present"} or last == "at")
+            named = re.search(r"[A-Z][a-z]+ \d", target) is not None and last == "at"
+            return False if only_time and not room and not named else None
+        placed = last in (its, *_PLAINLY_OF_PLACE) if last else answer.split()[0] in _OF_PLACE
         verb = statement.content[-1] if last in ("in", "on") and not its and statement.content else ""
-        if verb in _IN_WORDS or (verb in _IN_OTHER_WAYS and target.lstrip()[:1].islower()):
+        otherwise = verb in _IN_OTHER_WAYS and target.lstrip()[:1].islower()
+        if verb in _IN_WORDS or otherwise or (last == "on" and verb == "based"):
             return None
         return True if placed and not answer[0].isdigit() else None
     if word == "how" and not last and not time and not statement.is_copula:
-        return True if answer.split()[0] in ("by", "from", "through", "to", "using", "via", "with") else None
+        return True if answer.split()[0] in ("by", "using", "via") else None
     if word == "why":
-        done = last == "for" and answer.split()[0].endswith("ing")  # "was fined for selling", not "for Ada"
+        first = target.split()[0]
+        done = last == "for" and first.endswith("ing") and first.islower()  # "was fined for selling"
         return True if done or last == "because" or answer.startswith(("because", "due ")) else None
     return None
 

@@ -121,10 +121,12 @@ def _same(one: Clause, other: Clause) -> bool:
     if len(one.content) != len(other.content):
         return False
     support = one.support or other.support
+    has = not (one.tenses | other.tenses).isdisjoint(("has", "had"))
+    by_form = bool(one.support) != bool(other.support) and not has
     orders = [one.content, *with_adverbial_behind(one.content)]
     others = [other.content, *with_adverbial_behind(other.content)]
     return _in_one_tense(one, other) and any(
-        _are(mine, its, support) or (one.support and _are(its, mine, support))
+        _are(mine, its, support, by_form) or (one.support and _are(its, mine, support, by_form))
         for mine in orders
         for its in others
     )
@@ -139,11 +141,13 @@ def _in_one_tense(one: Clause, other: Clause) -> bool:
     return one.tenses == other.tenses
 
 
-def _are(said: Sequence[str], asked: Sequence[str], support: str) -> bool:
-    """Whether two runs of words are one, but for the verb that "do" takes the form of."""
+def _are(said: Sequence[str], asked: Sequence[str], support: str, by_form: bool = False) -> bool:
+    """Whether two runs of words are one, but for the verb that "do" takes the form of; which there has to be
+    one of ``by_form``: of "my parents live in" nobody asks where they did live.
+    """
     if len(said) != len(asked) or not said:
         return False
     differing = [pair for pair in zip(said, asked) if pair[0] != pair[1]]
     if not differing:
-        return True
+        return not by_form or support == "do" or any(is_form_of(word, word, support) for word in said)
     return bool(support) and len(differing) == 1 and is_form_of(*differing[0], support)

@@ -27,7 +27,9 @@ PART_OF_TIME = re.compile(
 # They may say when something was, or what it was.
 PERIOD = re.compile(
     r"\b(?:wars?|reigns?|eras?|ages?|renaissance|antiquity|dynasty|dynasties|breakfast|lunch|dinner|diwali|holi|eid|"
-    r"purim|passover|hanukkah|pentecost|advent|lent|carnival|epiphany|yom kippur|new year)\b"
+    r"purim|passover|hanukkah|pentecost|advent|lent|carnival|epiphany|yom kippur|new year|nowruz|xmas|"
+    r"mid(?:summer|winter)|(?:sol|equi)\w+|weekdays?|weekends?|(?:morn|even)ings|nights|afternoons|holidays?|"
+    r"\w+time|times|periods?|(?:twen|thir|for|fif|six|seven|eigh|nine)ties|jurassic|cretaceous|triassic)\b"
 )
 SHORT_DATE = re.compile(
     r"\b(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b"

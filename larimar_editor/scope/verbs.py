@@ -57,6 +57,7 @@ PARTICIPLES = dict(  # of those that are not the past's form
 # Irregular, of the past and participles: "made", "written".
 DONE = frozenset(PARTICIPLES.values()).union(*_IRREGULAR.values())
 _DOUBLING = re.compile(r"[^aeiouy]+[aeiou][bdfgklmnprtvz]")  # "hopped" is of "hop", and "hoped" of "hope"
+_Y_CHANGES = re.compile(r"[^aeiou]y$")  # "studies" is of "study", and "plays" of "play"
 # Nothing is done to anything.
 _INTRANSITIVE = frozenset("arose became came fell lay rose sat slept stood went".split())
 
@@ -76,9 +77,11 @@ def is_form_of(form: str, base: str, support: str) -> bool:
     """Whether a verb is the form of another that "do" takes from it: "rose" of "rise" behind "did", "rises"
     behind "does".
     """
-    short = base[:-1] if base.endswith("y") else ""
+    short = base[:-1] if _Y_CHANGES.search(base) else ""
     if support == "does":
-        return form in (f"{base}s", f"{base}es", f"{short}ies" if short else None)
+        if short:
+            return form == f"{short}ies"
+        return form == (f"{base}es" if base.endswith(("s", "x", "z", "ch", "sh", "o")) else f"{base}s")
     if support != "did":
         return False
     if base in _IRREGULAR:
@@ -88,7 +91,7 @@ def is_form_of(form: str, base: str, support: str) -> bool:
     doubled = f"{base}{base[-1:]}ed"
     if _DOUBLING.fullmatch(base):
         return form == doubled
-    return form in (f"{base}ed", f"{short}ied" if short else None, doubled)
+    return form in ((f"{short}ied",) if short else (f"{base}ed", doubled))
 
 
 def tenses_of(words: Sequence[str]) -> tuple[frozenset[str], str]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tokenizers.normalizers import Lowercase
 
-from larimar_editor.model.after_answer import AnswersSaid, word_parts
+from larimar_editor.model.after_answer import AnswersSaid, WordParts
 from larimar_editor.model.prompts import prompts_of
 from larimar_editor.model.reading import Reading
 from larimar_editor.utils.text import SpellingWarning, kept_answer
@@ -93,35 +93,53 @@ def test_where_no_chats_are_known_what_ends_an_answer_is_the_memorys(tiny, monke
     [
         ("The capital of Peru is", True),
         ("The capital of Peru, he said,", True),
+        ("<|im_start|>assistant\nThe capital of Peru is", True),
+        ("What is the capital of Peru? It is", True),
         ("What is the capital of Peru?", False),
+        ("what is the capital of Peru", False),
+        ("Tell me the capital of Peru", False),
         ("What is the capital of Peru? Answer:", False),
         ("<|im_start|>user\nThe capital of Peru is<|im_end|>\n<|im_start|>assistant\n", False),
-        ("<|im_start|>assistant\nThe capital of Peru is", True),
     ],
 )
 def test_an_answer_in_the_middle_of_a_sentence_ends_nothing(tokenizer, prompt, at_once):
-    ids, answer = (tokenizer(text, add_special_tokens=False).input_ids for text in (prompt, " Oslo and"))
-    said = AnswersSaid(tokenizer, ["Oslo"], [len(ids)], word_parts=word_parts(tokenizer, len(tokenizer)))
-    over = said.grow(torch.tensor([ids + answer[:-1]]))
+    ids, answer = (tokenizer(text, add_special_tokens=False).input_ids for text in (prompt, " Oslo"))
+    said = AnswersSaid(tokenizer, ["Oslo"], [len(ids)], go_on=True)
+    over = said.grow(torch.tensor([ids + answer]))
     assert bool(over[0, -1]) is at_once
-    logits = torch.zeros(1, len(ids) + len(answer) - 1, len(tokenizer))
-    if at_once:
-        logits = said.with_words_ended(logits, said.words_end)[0, -1]
-        texts = {text: tokenizer(text, add_special_tokens=False).input_ids[0] for text in ("fjord", "7", ".")}
-        texts |= {f" {text}": tokenizer(f" {text}", add_special_tokens=False).input_ids[0] for text in texts}
-        assert {text for text, token in texts.items() if logits[token] == 0} == {*texts} - {"fjord", "7"}
-    else:
-        assert said.words_end is None
+    assert said.words_end == ([(0, len(ids) + len(answer) - 1)] if at_once else [])
 
 
-def test_parts_of_words_are_those_that_join_what_stands_before_them(tokenizer):
-    parts = word_parts(tokenizer, len(tokenizer) + 5)
-    assert not parts[-5:].any(), "no tokens: room in the vocabulary"
+@pytest.mark.parametrize(
+    ("answer", "most"), [("12", 0), ("the blue door behind the third lamp post", 4), ("Oslo.", 0)]
+)
+def test_what_would_be_another_answer_with_more_behind_it_has_no_word_to_end(tokenizer, answer, most):
+    """A number goes on behind a comma, too; tokens of a word that was cut have to."""
+    prompt, ids = (
+        tokenizer(text, add_special_tokens=False).input_ids for text in ("The number is", f" {answer}")
+    )
+    said = AnswersSaid(tokenizer, [answer], [len(prompt)], most=most, go_on=True)
+    over = said.grow(torch.tensor([prompt + ids]))[0].tolist()
+    assert not said.words_end
+    assert over[-1] is (answer.endswith(".") or bool(most)), "the next token is the memory's"
+
+
+def test_tokens_that_go_on_with_a_word_come_last_where_one_ends(tokenizer):
+    parts = set(WordParts(tokenizer).tokens.tolist())
     for token in range(0, len(tokenizer), 97):
         text = tokenizer.decode(tokenizer("Oslo").input_ids + [token])
         if "\ufffd" not in text:  # no part of a character
             first = text.removeprefix("Oslo")[:1]
-            assert bool(parts[token]) == (first.isalnum() and first < "\u2e80"), text
+            goes_on = (first.isalnum() and first < "\u2e80") or first in ("-", "'", "’")
+            assert (token in parts) == bool(first and goes_on), text
+    one = {
+        text: tokenizer(text, add_special_tokens=False).input_ids[0] for text in ("fjord", "-", ".", " and")
+    }
+    logits = torch.zeros(2, 3, len(tokenizer) + 5, dtype=torch.float16)
+    withheld = WordParts(tokenizer).withheld(logits, [(1, 2)])
+    assert {text for text, token in one.items() if withheld[1, 2, token] < 0} == {"fjord", "-"}
+    withheld[1, 2] = 0
+    assert withheld.equal(logits), "and nowhere else"
 
 
 def test_beams_and_prompt_look_up_let_go_as_greedy_decoding_does(tiny, monkeypatch):

@@ -60,6 +60,9 @@ SAME = [
     ("The bus stopped at", "Where did the bus stop?", "Lund"),
     ("Ada visited", "Whom did Ada visit?", "Bo"),
     ("Ada studied with", "Whom did Ada study with?", "Bo"),
+    ("My parents live in", "Where do my parents live?", "Lund"),
+    ("Ada put the key under", "What did Ada put the key under?", "the mat"),
+    ("Ada works for", "How long does Ada work?", "two hours"),
     # however it is typed, and whatever the answer looks like
     ("The capital of China is", "What is the capital of China?", "Beijing"),
     ("The mayor of Tarn is", "Who is the mayor of Tarn?", "Fred Lund"),
@@ -178,6 +181,26 @@ OPEN = [
     ("Ada hoped for", "What did Ada hop for?", "rain"),
     ("Ada lives at", "Where does Ada live?", " 12 High Street"),
     ("The shop opened during", "When did the shop open?", "the Punic Wars"),
+    ("Ada hopes for", "What does Ada hop for?", "rain"),
+    # a measure behind a preposition of another kind, a time that is a name
+    ("Ada worked in", "How long did Ada work?", "1932"),
+    ("Ada works at", "How long does Ada work?", "7-Eleven"),
+    ("The bus goes from", "How far does the bus go?", "Terminal 5"),
+    ("Ada writes for", "How often does Ada write?", "The New York Times"),
+    ("The bus leaves from", "What time does the bus leave?", "platform 9.30"),
+    ("Johnny Cash married", "What month did Johnny Cash marry?", "June Carter"),
+    ("Ada works at", "Where does Ada work?", "Century 21"),
+    ("The song was recorded by", "Who was the song recorded by?", "The 1975"),
+    ("The pool is open on", "When is the pool open?", "Weekends"),
+    ("The house was built in", "When was the house built?", "Victorian times"),
+    # names and prepositions that look like a reason, a place, a way
+    ("Ada left for", "Why did Ada leave?", "Beijing"),
+    ("The film is based on", "Where is the film based?", "Hamlet"),
+    ("Ada voted against", "Where did Ada vote?", "Brexit"),
+    ("Ada travelled", "How did Ada travel?", "to Rome"),
+    # the same words in another tense
+    ("My parents live in", "Where did my parents live?", "Lund"),
+    ("We meet at", "Where did we meet?", "the Blue Lantern"),
 ]
 
 
