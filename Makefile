@@ -87,7 +87,7 @@ lint: setup
 soak: setup
 	$(BIN)/python -m pytest -q -s -m soak $(ARGS)
 	LARIMAR_FUZZ=10000 $(BIN)/python -m pytest -q tests/test_properties.py $(ARGS)
-	LARIMAR_EVERYTHING=1 $(BIN)/python -m pytest -q tests/model/test_failures.py tests/scope tests/evaluation tests/training $(ARGS)
+	LARIMAR_EVERYTHING=1 $(BIN)/python -m pytest -q tests/model/test_failures.py tests/scope tests/evaluation tests/training tests/test_examples.py $(ARGS)
 
 coverage: setup
 	$(BIN)/python -m pytest -q --cov --cov-report term-missing:skip-covered $(ARGS)

@@ -251,6 +251,7 @@ def test_the_internal_detector_computes_its_logistic_regression():
         InternalScopeDetector(detector.encode, 5, torch.zeros(3), 0.0)
 
 
+@pytest.mark.skipif(not EVERYTHING, reason="encodes hundreds of texts: `make soak`")
 def test_the_internal_detector_learns_scope_and_serves_a_model(larimar):
     cases, known = scope_cases(OWN_EDITS), {}
 
