@@ -101,6 +101,12 @@ def _kept(columns: Tensor, logits_to_keep: int | Tensor) -> Tensor:
     return columns[:, keeps]
 
 
+def _kept_columns(count: int, logits_to_keep: int | Tensor) -> list[int]:
+    """Those of ``count`` columns whose logits are kept."""
+    keeps = logits_to_keep if isinstance(logits_to_keep, int) else logits_to_keep.cpu()
+    return _kept(torch.arange(count)[None], keeps)[0].tolist()
+
+
 def _last(layer: Tensor | None, count: int, axis: int) -> Tensor | None:
     return None if layer is None else layer.narrow(axis, layer.shape[axis] - count, count)
 
@@ -477,17 +483,12 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         go_on = self.config.after_answer == "base" and knows_chats
         return AnswersSaid(self.tokenizer, answers, starts, self.config.answer_tokens, end, go_on)
 
-    def _words_ended(
-        self, logits: Tensor, places: Sequence[tuple[int, int]], columns: int, keeps: int | Tensor
-    ) -> Tensor:
-        """Logits of which those that go on with the last word of an answer are the lowest, in these rows and
-        places among ``columns`` new ones, where they are kept.
+    def _words_ended(self, logits: Tensor, places: Sequence[tuple[int, int]], kept: Sequence[int]) -> Tensor:
+        """Logits of the ``kept`` columns of which those that go on with the last word of an answer are the
+        lowest, in these rows and columns.
         """
         if self._word_parts.tokenizer is not self.tokenizer:
             self._word_parts = WordParts(self.tokenizer)
-        kept = _kept(torch.arange(columns)[None], keeps if isinstance(keeps, int) else keeps.cpu())[
-            0
-        ].tolist()
         there = [(row, kept.index(column)) for row, column in places if column in kept]
         return self._word_parts.withheld(logits, there) if there else logits
 
@@ -545,17 +546,15 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             replace(batch, attention_mask=mask).of_rows(rows), cache.prefix, kwargs
         )
         logits: Tensor = memory.logits  # type: ignore[assignment]
+        keeps = kwargs.get("logits_to_keep", 0)
         if goes_on:
-            keeps = kwargs.get("logits_to_keep", 0)
-            kept = _kept(torch.arange(new)[None], keeps if isinstance(keeps, int) else keeps.cpu())[0]
-            logits = copied(logits, goes_on, cache.in_scope, kept.tolist())
+            logits = copied(logits, goes_on, cache.in_scope, _kept_columns(new, keeps))
         if base is not None:
-            gone = None if let_go is None else _kept(let_go, kwargs.get("logits_to_keep", 0))
-            logits = _put_into(base.logits, rows, logits, gone)
+            logits = _put_into(base.logits, rows, logits, None if let_go is None else _kept(let_go, keeps))
         if said is not None and said.words_end:
-            logits = self._words_ended(logits, said.words_end, new, kwargs.get("logits_to_keep", 0))
+            logits = self._words_ended(logits, said.words_end, _kept_columns(new, keeps))
         if said is not None and over is not None and ends:
-            logits = said.ended(logits, _kept(over, kwargs.get("logits_to_keep", 0)))
+            logits = said.ended(logits, _kept(over, keeps))
         loss = None
         if labels is not None:
             loss = self.decoder.loss_function(

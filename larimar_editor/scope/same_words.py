@@ -121,8 +121,7 @@ def _same(one: Clause, other: Clause) -> bool:
     if len(one.content) != len(other.content):
         return False
     support = one.support or other.support
-    has = not (one.tenses | other.tenses).isdisjoint(("has", "had"))
-    by_form = bool(one.support) != bool(other.support) and not has
+    by_form = bool(one.support) != bool(other.support) and not _have(one, other)
     orders = [one.content, *with_adverbial_behind(one.content)]
     others = [other.content, *with_adverbial_behind(other.content)]
     return _in_one_tense(one, other) and any(
@@ -135,10 +134,14 @@ def _same(one: Clause, other: Clause) -> bool:
 def _in_one_tense(one: Clause, other: Clause) -> bool:
     if not one.tenses or not other.tenses:  # a verb by itself; its form is compared
         return bool(one.support or other.support) or one.tenses == other.tenses
-    has = not (one.tenses | other.tenses).isdisjoint(("has", "had"))
-    if bool(one.support) != bool(other.support) and not has:
+    if bool(one.support) != bool(other.support) and not _have(one, other):
         return False  # "the server is" does not say what it does
     return one.tenses == other.tenses
+
+
+def _have(one: Clause, other: Clause) -> bool:
+    """Whether "has", "had" or "does have" is in one of them."""
+    return not (one.tenses | other.tenses).isdisjoint(("has", "had"))
 
 
 def _are(said: Sequence[str], asked: Sequence[str], support: str, by_form: bool = False) -> bool:

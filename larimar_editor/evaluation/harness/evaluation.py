@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from larimar_editor.evaluation.harness.baselines import LARIMAR, METHODS
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import Estimate, mean, resampled
@@ -28,6 +26,7 @@ from larimar_editor.evaluation.harness.records import (
 )
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.utils.device import environment
+from larimar_editor.utils.files import load_yaml
 
 
 @dataclass(frozen=True)
@@ -268,4 +267,4 @@ def _settings_of(out: Path) -> dict | None:
 
 @cache
 def _paper() -> dict:
-    return yaml.safe_load((Path(__file__).parents[1] / "tables" / "paper.yaml").read_text(encoding="utf-8"))
+    return load_yaml(Path(__file__).parents[1] / "tables" / "paper.yaml")
