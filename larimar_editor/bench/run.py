@@ -17,7 +17,7 @@ from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.report import write_table
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.loading import load_decoder, load_larimar
-from larimar_editor.training.loop import open_run
+from larimar_editor.training.opening import open_run
 from larimar_editor.training.settings import TrainingSettings
 from larimar_editor.utils.device import environment
 

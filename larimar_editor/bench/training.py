@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from larimar_editor.model.reading import Reading
-from larimar_editor.training.loop import Run, optimiser_of
+from larimar_editor.training.loop import optimiser_of
 from larimar_editor.training.rows import Rows
+from larimar_editor.training.run import Run
 from larimar_editor.utils.device import timed_call
 
 

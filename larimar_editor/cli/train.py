@@ -34,12 +34,13 @@ def train(
     processes.
     """
     from larimar_editor.training import loop
+    from larimar_editor.training.opening import open_run
     from larimar_editor.training.settings import TrainingSettings
 
     values = TrainingSettings.from_yaml(settings, settings_of(set_))
     if dry_run:
         values = dataclasses.replace(values, cache_latents=False)
-    run = loop.open_run(values, out, device, dtype)
+    run = open_run(values, out, device, dtype)
     report = loop.dry_run(run) if dry_run else loop.train(run, until)
     if run.accelerator.is_main_process:
         typer.echo(json.dumps({"out": str(out)} | report))

@@ -10,6 +10,7 @@ import pandas as pd
 from torch.utils.tensorboard import SummaryWriter
 
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
+from larimar_editor.training.saves import log_from
 
 _LOSSES = ("memory", "autoencoder", "language_model")
 _ACCURACIES = ("texts_accuracy", "facts_accuracy", "rewrite_accuracy", "rephrase_accuracy")
@@ -25,14 +26,7 @@ class Metrics:
 
     def __init__(self, out: Path, first: int):
         out.mkdir(parents=True, exist_ok=True)
-        path = out / "metrics.jsonl"
-        before = (
-            [line for line in path.read_text().splitlines() if _step_of(line) <= first]
-            if path.exists()
-            else []
-        )
-        path.write_text("".join(f"{line}\n" for line in before))
-        self.file = path.open("a")
+        self.file = log_from(out / "metrics.jsonl", first)
         self.board = SummaryWriter(str(out / "tensorboard"), purge_step=first + 1)
 
     def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
@@ -73,10 +67,3 @@ def plot_training(out: Path) -> Path:
     ]
     panels_plot(panels, out / "training.png")
     return out / "training.png"
-
-
-def _step_of(line: str) -> float:
-    try:
-        return json.loads(line)["step"]
-    except json.JSONDecodeError:
-        return float("inf")  # the torn last line of a run that was killed

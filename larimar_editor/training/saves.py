@@ -1,4 +1,6 @@
-"""A run's state on disk: what is trained and the optimiser's moments, whole or not at all."""
+"""What a run goes on from, on disk: its state (what is trained and the optimiser's moments), whole or not at
+all, and its log up to there; and how far it goes.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,13 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TextIO
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from larimar_editor.utils.files import flush
+from larimar_editor.utils.files import flush, written_whole
 
 
 def save(folder: Path, step: int, trained: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> None:
@@ -52,6 +55,49 @@ def remove_others(state: Path) -> None:
 def last(folder: Path) -> Path | None:
     """The newest whole state, or None."""
     return max((path.parent for path in folder.glob("step-*/state.json")), default=None)
+
+
+def last_within(folder: Path, steps: int, out: Path) -> Path | None:
+    """The newest whole state, which a run goes on from; None at its beginning.
+
+    Args:
+        folder: its folder of states.
+        steps: how many it is of.
+        out: its folder, for the message.
+
+    Raises:
+        ValueError: it has gone further than its steps.
+    """
+    state = last(folder)
+    if state is not None and (gone := step_of(state)) > steps:
+        raise ValueError(
+            f"the run in {out} has gone {gone} steps, further than {steps}: choose another --out"
+        )
+    return state
+
+
+def last_step(steps: int, until: int | None) -> int:
+    """The step that a run of ``steps`` stops after, and is saved at: ``until``, counted from its beginning
+    (0 takes none), or its last where that is None or before it.
+    """
+    return steps if until is None else min(until, steps)
+
+
+def log_from(path: Path, first: int) -> TextIO:
+    """A log of JSON lines, one a step or more, open to be added to. Lines after step ``first``, which a run
+    goes on from, are dropped: those steps are taken again.
+    """
+    before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    with written_whole(path) as file:
+        file.writelines(f"{line}\n" for line in before if _step_in(line) <= first)
+    return path.open("a", encoding="utf-8")
+
+
+def _step_in(line: str) -> float:
+    try:
+        return json.loads(line)["step"]
+    except json.JSONDecodeError:
+        return float("inf")  # the torn last line of a run that was killed
 
 
 def restore(state: Path, trained: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> int:

@@ -17,6 +17,7 @@ from larimar_editor.data.question_sources import questions, records
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.scope.detectors import ExternalScopeDetector, sentence_encoder, stage_weights
 from larimar_editor.scope.low_rank import shortened
+from larimar_editor.training import saves
 from larimar_editor.training.detector import loop, stages
 from larimar_editor.training.detector.examples import MINED, NEGATIVES, POSITIVES, example, varied
 from larimar_editor.training.detector.loop import Schedule, read_facts, train_stage, trained_weights
@@ -144,6 +145,29 @@ def test_a_stage_learns_and_goes_on_as_if_it_had_not_been_stopped(name, facts, t
     kept = trained_weights(tmp_path / "whole")
     assert kept.keys() == one.keys()
     assert all(kept[key].equal(one[key]) for key in one), "what was trained stays"
+
+
+def test_a_step_that_is_taken_again_is_in_the_metrics_once(facts, tmp_path):
+    """A run that is killed has told of steps beyond its last save, which it takes again: a curve of the file
+    would run back, and its last line may be torn.
+    """
+    schedule = Schedule(steps=4, batch_size=2, save_every=2)
+    train_stage(begun("look", 2), facts, schedule, tmp_path, until=2)
+    log = tmp_path / "metrics.jsonl"
+    kept = log.read_text()
+    with log.open("a") as file:
+        file.write('{"step": 3, "loss": 99.0, "seconds": 1.0}\n{"step": 4, "lo')
+    train_stage(begun("look", 2), facts, schedule, tmp_path)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4] and log.read_text().startswith(kept)
+    assert all(line["loss"] < 99 for line in lines)
+
+
+def test_until_0_takes_no_step(facts, tmp_path):
+    """As in a training run of the model, where it always meant that; here it once was "to the end"."""
+    train_stage(begun("look", 2), facts, Schedule(steps=2, batch_size=2), tmp_path, until=0)
+    assert saves.last(tmp_path) is None and not (tmp_path / loop.WEIGHTS).exists()
+    assert (tmp_path / "metrics.jsonl").read_text() == ""
 
 
 @needs_gpu

@@ -3,9 +3,11 @@
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import forked
@@ -31,7 +33,7 @@ from larimar_editor.data.relations import Names, RephrasedFacts, read_relations,
 from larimar_editor.model.closed_form import fit
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
-from larimar_editor.training import loop, saves, starts
+from larimar_editor.training import loop, opening, saves, starts
 from larimar_editor.training.decoding import hidden_states, logits_of, of_logits
 from larimar_editor.training.episodes import kl_strength, read_episodes, reading_kl
 from larimar_editor.training.fused_lora import fused_lora
@@ -409,6 +411,60 @@ def test_a_run_goes_on_longer_but_not_with_other_data(run_folder, tokenizer):
     assert saves.step_of(saves.last(run_folder / "out" / "states")) == 3
 
 
+class Second:
+    """An accelerator as the second process has it."""
+
+    is_main_process = False
+
+    def __init__(self, accelerator):
+        self.accelerator = accelerator
+
+    def __getattr__(self, name):
+        return getattr(self.accelerator, name)
+
+
+def test_a_process_that_is_not_the_first_refuses_other_settings_too(run_folder, tokenizer):
+    """If the first alone did, the others would wait for it when gradients are exchanged, for ever."""
+    loop.train(prepared(run_folder, tokenizer, small(run_folder)), until=2, progress=False)
+    other = prepared(run_folder, tokenizer, small(run_folder, seed=7))
+    with pytest.raises(ValueError, match=r"begun with other settings \(seed\): choose another --out"):
+        loop.train(replace(other, accelerator=Second(other.accelerator)), until=3, progress=False)
+
+
+@pytest.mark.soak
+def test_two_processes_refuse_other_settings_together(run_folder, tokenizer):
+    """Neither hangs. They are started without a launcher, which would end the second when the first ends."""
+    loop.train(prepared(run_folder, tokenizer, small(run_folder)), until=2, progress=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    group |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            command(run_folder, "--out", run_folder / "out", "--set", "seed=7"),
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | group | {"RANK": rank, "LOCAL_RANK": rank},
+        )
+        for rank in ("0", "1")
+    ]
+    try:
+        for process in processes:
+            said = process.communicate(timeout=240)[1]
+            assert process.returncode == 2 and "begun with other settings (seed)" in said, said[-2000:]
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def test_until_0_takes_no_step(run_folder, tokenizer):
+    """It counts a run's steps from its beginning, and 0 is a count as any other: not "to the end"."""
+    run = prepared(run_folder, tokenizer, small(run_folder))
+    assert loop.train(run, until=0, progress=False) == {"step": 0}
+    assert saves.last(run_folder / "out" / "states") is None
+
+
 @pytest.mark.parametrize("keep", [0.0, 0.25, 1.0])
 def test_a_share_of_the_start_is_kept_in_the_checkpoint(run_folder, tokenizer, keep):
     settings = small(run_folder, **{"optimisation.steps": 3, "optimisation.keep": keep})
@@ -438,7 +494,7 @@ def small(run_folder, **changes):
 
 def prepared(run_folder, tokenizer, settings, decoder=None):
     decoder = decoder or tiny_llama(len(tokenizer))
-    run = loop.prepare(settings, run_folder / "out", decoder, tokenizer, Accelerator(cpu=True))
+    run = opening.prepare(settings, run_folder / "out", decoder, tokenizer, Accelerator(cpu=True))
     return run
 
 
@@ -453,7 +509,7 @@ def test_a_run_that_has_gone_further_than_its_steps_is_refused(run_folder, token
     loop.train(prepared(run_folder, tokenizer, small(run_folder, **quiet)), until=3, progress=False)
     noted = (run_folder / "out" / "settings.json").read_bytes()
     shorter = small(run_folder, **quiet, **{"optimisation.steps": 2})
-    with pytest.raises(ValueError, match="has gone 3 steps, further than steps: 2"):
+    with pytest.raises(ValueError, match="has gone 3 steps, further than 2: choose another --out"):
         loop.train(prepared(run_folder, tokenizer, shorter), progress=False)
     assert not (run_folder / "out" / "checkpoint").exists()
     assert (run_folder / "out" / "settings.json").read_bytes() == noted

@@ -85,7 +85,7 @@ def train_stage(
         facts: records of `larimar_editor.data.question_sources`.
         schedule: how long and how fast.
         folder: of this stage; saves in it are gone on from.
-        until: stop after this many steps, saved.
+        until: see `saves.last_step`.
         workers: processes that draw examples while a step is computed, for a GPU that would wait for them; 0
             draws them in turn. What is drawn is the same.
 
@@ -96,11 +96,7 @@ def train_stage(
     folder.mkdir(parents=True, exist_ok=True)
     training = _Training.of(stage, schedule, folder)
     first = training.go_on()
-    if first > schedule.steps:
-        raise ValueError(
-            f"the run in {folder} has gone {first} steps, further than {schedule.steps}: choose another --out"
-        )
-    last = min(until or schedule.steps, schedule.steps)
+    last = saves.last_step(schedule.steps, until)
     if first >= last and (folder / WEIGHTS).exists():
         warnings.warn(
             f"{folder} has its {first} steps, and is not trained on: what is there is kept",
@@ -144,8 +140,8 @@ class _Training:
         return cls(stage, schedule, folder, trained, averages, optimiser)
 
     def go_on(self) -> int:
-        """Take up the last save, if there is one; returns the steps done."""
-        state = saves.last(self.folder)
+        """Take up the last save, if there is one; returns the steps done. Raises as `saves.last_within`."""
+        state = saves.last_within(self.folder, self.schedule.steps, self.folder)
         return saves.restore(state, self.trained | self.averages, self.optimiser) if state else 0
 
     def save(self, step: int) -> None:
@@ -188,7 +184,7 @@ def _take_steps(training: _Training, facts: Sequence[dict], numbers: range, work
         prefetch_factor=4 if workers else None,
     )
     steps = tqdm(zip(numbers, drawn), initial=numbers.start, total=numbers.stop, unit="step")
-    with fused_lora(stage.network), (folder / "metrics.jsonl").open("a", encoding="utf-8") as log:
+    with fused_lora(stage.network), saves.log_from(folder / "metrics.jsonl", numbers.start) as log:
         for step, examples in steps:
             loss, done = training.take_step(step, examples), step + 1
             line = {"step": done, "loss": loss, "seconds": round(time.time() - began, 1)}
