@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-import yaml
-
 from larimar_editor.checkpoints import CHECKPOINTS, DETECTOR, shipped
 from larimar_editor.model.settings import (
     DETECTOR_SETTINGS,
@@ -18,7 +16,7 @@ from larimar_editor.model.settings import (
     FIT_VALUE_GAIN,
     LarimarSettings,
 )
-from larimar_editor.utils.files import find_shipped, shipped_folders
+from larimar_editor.utils.files import find_shipped, load_mapping, shipped_folders
 from larimar_editor.utils.settings import build, check, described, setting
 
 _TYPES = get_type_hints(LarimarSettings)
@@ -121,15 +119,7 @@ class LarimarHyperParams(_Overrides):
         path = find_hparams(hparams_name_or_path)
         if path.suffix == ".json":
             return cls.from_json(path)
-        try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (
-            yaml.YAMLError,
-            ValueError,
-            RecursionError,
-        ) as error:  # ValueError: no text, or a date that is none
-            raise ValueError(f"{path} is not YAML: {error}") from error
-        return build(cls, values, str(path))
+        return build(cls, load_mapping(path), str(path))
 
     @classmethod
     def from_json(cls, fpath: str | Path) -> LarimarHyperParams:

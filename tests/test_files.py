@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from larimar_editor.utils.files import written_whole
+from larimar_editor.utils.files import load_mapping, written_whole
 from larimar_editor.utils.json_files import list_in, numbered_records, write_records
 
 
@@ -77,3 +77,22 @@ def test_a_file_that_holds_no_list_is_named(tmp_path):
         path.write_text(text)
         with pytest.raises(ValueError, match=rf"edits\.json {message}"):
             list_in(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a: [", "is not YAML: .*"),
+        (b"a: \xff", "is not YAML: .*"),
+        (b"a: 2026-02-31", "is not YAML: .*"),
+        (b"- a", "must hold keys and values"),
+        (b"", "must hold keys and values"),
+    ],
+    ids=["torn", "no text", "no such date", "a list", "empty"],
+)
+def test_a_yaml_file_that_holds_no_keys_is_named(tmp_path, content, message):
+    """Whoever reads it: settings, plans, hyperparameters. An error of the YAML library names no file."""
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"(?s)mine\.yaml {message}"):
+        load_mapping(path)

@@ -7,12 +7,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from larimar_editor.hparams import CHECKPOINT_SETTINGS, LarimarHyperParams, made_by_fit
 from larimar_editor.model.settings import LarimarSettings
 from larimar_editor.training.rows import RowSettings
-from larimar_editor.utils.files import find_config
+from larimar_editor.utils.files import find_config, load_mapping
 from larimar_editor.utils.settings import build, check, setting, table
 
 
@@ -161,12 +159,7 @@ class TrainingSettings:
             ValueError: an unknown key, or a value out of its range; the message names it.
         """
         path = find_config(path)
-        try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path} is not YAML: {error}") from error
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} must hold keys and values")
+        values = load_mapping(path)
         for name, value in (overrides or {}).items():
             *parents, last = name.split(".")
             place = values

@@ -187,6 +187,7 @@ def test_the_plan_that_ships_has_every_table_and_measures_that_there_are():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("- compare", "must hold keys and values"),
         ("tables: {compares: {}}", "no table 'compares'"),
         ("tables: {compare: {cases: 3}}", "Planned has no cases"),
         ("tables: {}\ncomparisons: [{folder: x}]", "Comparison has no folder"),

@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import yaml
 from tqdm.auto import tqdm
 
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.easyedit.registration import available_methods
 from larimar_editor.evaluation.harness.records import read_records, whole_lines
+from larimar_editor.utils.files import load_yaml
 
 # How EasyEdit calls the hyperparameter class of a method that we have a YAML file for.
 HPARAMS_CLASSES = {
@@ -94,7 +94,7 @@ class Job:
         overrides = dict(overrides or {})
         around = {
             "runner": runner,
-            "hparams": yaml.safe_load(file.read_text(encoding="utf-8")),  # a comment makes no other records
+            "hparams": load_yaml(file),  # a comment makes no other records
             "device": device,
             "overrides": overrides,
             "easyedit": find_easyedit().version,

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from larimar_editor.data.edits import Edit
 from larimar_editor.easyedit.baselines.jobs import Job, run
+from larimar_editor.utils.files import load_mapping
 
 Values = Mapping[str, Any]
 SEARCHED = "Searched by"
@@ -139,7 +139,7 @@ def values_in(file: Path, settings: Sequence[str]) -> Values:
     Raises:
         ValueError: it lacks one.
     """
-    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    values = load_mapping(file)
     if missing := [name for name in settings if name not in values]:
         raise ValueError(f"{file} has no {', '.join(missing)}: nothing to search there")
     return {name: number(values[name]) for name in settings}

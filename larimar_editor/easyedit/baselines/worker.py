@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 import easyeditor
-import yaml
 
 from larimar_editor.data.texts import SENTENCES, read_sentences
 from larimar_editor.easyedit.baselines.in_context import examples_for, telling
@@ -21,6 +20,7 @@ from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.hparams import LarimarHyperParams
 from larimar_editor.utils.device import environment, peak_memory_mb, timed_call
+from larimar_editor.utils.files import load_mapping
 from larimar_editor.utils.settings import build
 
 _WITH_KEY_STATISTICS = ("MEMIT", "AlphaEdit")
@@ -62,8 +62,7 @@ def open_editor(job: Job):
 
 def _known_values(job: Job):
     """The hyperparameter object, from the YAML file's keys that this EasyEdit knows."""
-    values = yaml.safe_load(Path(job.hparams).read_text(encoding="utf-8"))
-    values |= job.overrides
+    values = {**load_mapping(Path(job.hparams)), **job.overrides}
     for name in ("larimar_checkpoint", "model_name"):  # the process is in another folder
         if (Path(job.workdir) / str(values.get(name))).is_dir():
             values[name] = str(Path(job.workdir) / values[name])

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from larimar_editor.evaluation.tables import NAMES
+from larimar_editor.utils.files import load_mapping
 
 
 @dataclass(frozen=True)
@@ -96,10 +95,10 @@ class Plan:
 
         Raises:
             FileNotFoundError: no such file.
-            ValueError: it names a table that there is not, or has a key that nothing reads; the message has
-                it.
+            ValueError: it is no YAML of keys and values, names a table that there is not, or has a key that
+                nothing reads; the message has it.
         """
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = load_mapping(path)
         if unknown := values.keys() - cls.__dataclass_fields__.keys():
             raise ValueError(f"{path}: a plan has no {', '.join(sorted(unknown))}")
         tables = [_made(Planned, {"name": name, **(of or {})}, path) for name, of in values["tables"].items()]
