@@ -83,23 +83,16 @@ def evaluate(
     from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
     from larimar_editor.evaluation.harness.baselines import NoBaselines
     from larimar_editor.evaluation.harness.context import Context
-    from larimar_editor.evaluation.harness.evaluation import DATA
-    from larimar_editor.evaluation.harness.records import processes
-    from larimar_editor.evaluation.harness.report import all_tables
+    from larimar_editor.evaluation.harness.evaluation import DATA, run_in_turn, unread
     from larimar_editor.evaluation.tables import find
     from larimar_editor.hparams import LarimarHyperParams, find_hparams
 
     file = find_hparams(hparams)
     values = LarimarHyperParams.from_hparams(str(file))
-    dtype = dtype or ("float16" if values.fp16 else "float32")
     device = device or str(device_named(str(values.device)))
-    given = {"counterfact": counterfact, "zsre": zsre, "text": text, "facts": facts, "asked": asked}
-    reads = DATA if name == "all" else find(name).reads
-    if unread := [each for each, path in given.items() if path and each not in reads]:
-        options = ", ".join(f"--{'data' if each == 'asked' else each}" for each in unread)
-        typer.echo(f"{name} does not read {options}; it reads {', '.join(reads) or 'what ships'}", err=True)
-    where = methods_devices(methods_on or device)
-    beside = EasyEditBaselines(devices=where, log=typer.echo, timed=not untimed)
+    beside = EasyEditBaselines(
+        devices=methods_devices(methods_on or device), log=typer.echo, timed=not untimed
+    )
     context = Context(
         hparams=file,
         counterfact=counterfact,
@@ -109,7 +102,7 @@ def evaluate(
         out=out,
         limit=limit,
         baseline_cases=baselines,
-        dtype=dtype,
+        dtype=dtype or ("float16" if values.fp16 else "float32"),
         device=device,
         seed=seed,
         settings=settings_of(set_),
@@ -118,11 +111,8 @@ def evaluate(
         asked=tuple(asked or ()),
         minutes=minutes,
     )
-    summaries, tables = [], []
-    for evaluation in [find(each) for each in (NAMES if name == "all" else [name])]:
-        summaries.append(evaluation.run(context, out / evaluation.name, progress=processes().is_main_process))
-        if processes().is_main_process:
-            tables.append((out / evaluation.name / "table.md").read_text(encoding="utf-8"))
-            typer.echo(f"{evaluation.name}: {evaluation.title}\n\n{tables[-1]}")
-    if name == "all" and processes().is_main_process:
-        (out / "tables.md").write_text(all_tables(summaries, tables), encoding="utf-8")
+    reads = DATA if name == "all" else find(name).reads
+    if passed_over := unread(context, reads):
+        options = ", ".join(f"--{'data' if each == 'asked' else each}" for each in passed_over)
+        typer.echo(f"{name} does not read {options}; it reads {', '.join(reads) or 'what ships'}", err=True)
+    run_in_turn([find(each) for each in (NAMES if name == "all" else [name])], context, out, typer.echo)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -61,12 +60,10 @@ def results(
     ends with `closing.md`.
     """
     from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
-    from larimar_editor.evaluation.harness.baselines import NoBaselines
     from larimar_editor.evaluation.harness.context import Context
-    from larimar_editor.evaluation.harness.evaluation import made_otherwise, start_again
+    from larimar_editor.evaluation.published.making import Making
     from larimar_editor.evaluation.published.pages import Published
-    from larimar_editor.evaluation.published.plan import Plan
-    from larimar_editor.evaluation.tables import find
+    from larimar_editor.evaluation.published.plan import Plan, Planned
     from larimar_editor.hparams import find_hparams
     from larimar_editor.utils.files import find_config
 
@@ -83,46 +80,18 @@ def results(
         device=device,
         asked=tuple(asked or ()),
     )
-    wanted = [] if write_only else [each for each in planned.tables if chosen is None or each.name in chosen]
-    runs = {
-        each.name: replace(
-            context,
-            dtype=each.dtype or planned.dtype,
-            limit=each.limit,
-            baseline_cases=each.baselines,
-            minutes=each.minutes,
-            baselines=EasyEditBaselines(
-                names_in(methods),
-                methods_devices(methods_on or each.methods_device or device),
-                typer.echo,
-                not untimed,
-            )
-            if each.baselines
-            else NoBaselines(),
-        )
-        for each in wanted
-    }
-    if not replace_tables and (
-        other := [name for name, run in runs.items() if made_otherwise(out / name, run, find(name).reads)]
-    ):
+
+    def beside(table: Planned) -> EasyEditBaselines:
+        where = methods_devices(methods_on or table.methods_device or device)
+        return EasyEditBaselines(names_in(methods), where, typer.echo, not untimed)
+
+    making = Making.of(planned, context, beside, [] if write_only else chosen)
+    if not replace_tables and (other := making.made_otherwise()):
         raise typer.BadParameter(
             f"{out} has {', '.join(other)} of another checkpoint, other data or another environment: "
             "--out FOLDER makes them elsewhere, --replace in their place",
             param_hint="--out",
         )
-    for name, run in runs.items():
-        if replace_tables and start_again(out / name, run, find(name).reads):
-            typer.echo(f"{name}: what was there was made otherwise, and is made again")
-        find(name).run(run, out / name)
-    published = Published(out, planned, context.which_larimar()["checkpoint"])
-    page = out.with_suffix(".md")
-    around = (_text(out / "introduction.md", "# Results"), _text(out / "closing.md"))
-    page.write_text(published.page(*around), encoding="utf-8")
-    typer.echo(f"written: {page}")
-    for path in pages or ():
-        path.write_text(published.fill(path.read_text(encoding="utf-8")), encoding="utf-8")
+    making.run(typer.echo, again=replace_tables)
+    for path in Published(out, planned, context.which_larimar()["checkpoint"]).write(pages or ()):
         typer.echo(f"written: {path}")
-
-
-def _text(path: Path, default: str = "") -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else default

@@ -78,51 +78,17 @@ def train_detector(
 
     All are changes of low rank to a sentence encoder, which itself stays as it is.
     """
-    from larimar_editor.model.detector import StoredDetector
-    from larimar_editor.model.scoping import INTERNAL, NO_READER
-    from larimar_editor.scope.detectors import sentence_encoder, stage_weights
-    from larimar_editor.scope.look import READS_TARGET
-    from larimar_editor.scope.low_rank import mixed, shortened
-    from larimar_editor.training.detector.loop import Schedule, read_facts, train_stage, trained_weights
-    from larimar_editor.training.detector.stages import RANKS, STAGES
+    from larimar_editor.training.detector.loop import Schedule, read_facts
+    from larimar_editor.training.detector.run import DetectorRun, Unfit
 
     if keep and not go_on:
         raise typer.BadParameter("--keep needs --go-on: it is of the detector that the run began with")
-    setting = "scope_reader_name_or_path" if stage == "reader" else "scope_encoder_name_or_path"
-    stored = StoredDetector(checkpoint, device, **{setting: encoder})
-    folder, name = stored.folder, getattr(stored.config, setting)
-    if name in (None, NO_READER):
-        raise typer.BadParameter(f"--encoder is needed: {folder} has {setting}: {name or 'null'}")
-    both = ["candidates", "look"]
-    chosen = [stage] if stage else both
-    second = stored.detectors.external.look if stage == "reader" else None
-    if stage == "reader" and second is None:
-        raise typer.BadParameter(f"--stage reader: {folder} has no trained second stage, which it adds to")
-    also = {} if second is None else {"look": second}
-    starts = {each: stage_weights(stored.detectors.weights, each) for each in chosen} if go_on else {}
-    if lacking := [each for each, start in starts.items() if not start]:
-        raise typer.BadParameter(f"--go-on: {folder} has no trained {' and no trained '.join(lacking)}")
-    facts = read_facts(data)
     schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
-    for each in chosen:
-        start = starts.get(each)
-        trained = STAGES[each](sentence_encoder(name, device), rank or RANKS[each], start, **also)
-        train_stage(trained, facts, schedule, out / each, until, workers)
-    weights = trained_weights(out)
-    stages = sorted({name.split(".")[0] for name in weights})
-    megabytes = sum(value.nbytes for value in shortened(weights).values()) / 1e6
-    typer.echo(json.dumps({"out": str(out), "finished": stages, "megabytes": megabytes}))
-    if into is not None:
-        before = dict(stored.detectors.external_weights) if go_on or stage == "reader" else {}
-        have = {name.split(".")[0] for name in (*weights, *before)}
-        if not stages or not have.issuperset(both):
-            raise typer.BadParameter(f"--into needs both stages in {out}; finished: {stages or 'none'}")
-        for each in stages if keep else ():
-            own = mixed(stage_weights(before, each), stage_weights(weights, each), keep)
-            weights |= {f"{each}.{name}": value for name, value in own.items()}
-        if not show_answers:
-            weights.pop(f"look.{READS_TARGET}", None)
-        internal = {name: value for name, value in stored.detectors.weights.items() if name in INTERNAL}
-        before = {name: value for name, value in before.items() if name.split(".")[0] not in stages}
-        stored.detectors.weights = internal | shortened(before | weights)
-        stored.save(into)
+    try:
+        run = DetectorRun.of(out, checkpoint, stage, encoder, device, go_on)
+        run.train(read_facts(data), schedule, rank, until, workers)
+        typer.echo(json.dumps(run.report()))
+        if into is not None:
+            run.write(into, keep, show_answers)
+    except Unfit as error:
+        raise typer.BadParameter(str(error)) from error

@@ -24,7 +24,7 @@ from larimar_editor.evaluation.harness.records import (
     whole_lines,
     written,
 )
-from larimar_editor.evaluation.harness.report import estimates_frame, write_table
+from larimar_editor.evaluation.harness.report import all_tables, estimates_frame, write_table
 from larimar_editor.utils.device import environment
 from larimar_editor.utils.files import load_yaml
 
@@ -216,6 +216,28 @@ def _machines(conditions: Sequence[Condition], records: Sequence[Mapping]) -> di
         for hardware in dict.fromkeys(filter(None, known)):
             machines.setdefault(hardware, []).append(condition.name)
     return machines
+
+
+def run_in_turn(
+    evaluations: Sequence[Evaluation], context: Context, out: Path, say: Callable[[str], None]
+) -> None:
+    """Run evaluations, each into the folder of its name in ``out``, where ``tables.md`` has the tables of
+    several together. The first process tells ``say`` each table once it is made.
+    """
+    first = processes().is_main_process
+    summaries, tables = [], []
+    for each in evaluations:
+        summaries.append(each.run(context, out / each.name, progress=first))
+        if first:
+            tables.append((out / each.name / "table.md").read_text(encoding="utf-8"))
+            say(f"{each.name}: {each.title}\n\n{tables[-1]}")
+    if first and len(evaluations) > 1:
+        (out / "tables.md").write_text(all_tables(summaries, tables), encoding="utf-8")
+
+
+def unread(context: Context, reads: Collection[str]) -> list[str]:
+    """Which of `DATA` the context was given though it is not among what is read."""
+    return [name for name in DATA if getattr(context, name) and name not in reads]
 
 
 def made_otherwise(out: Path, context: Context, reads: Sequence[str] = DATA) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +92,19 @@ class Published:
             ValueError: a block asks for what is not there; the message has the block.
         """
         return _BLOCK.sub(lambda found: f"{found[1]}{self._block(found[2])}{found[3]}", text)
+
+    def write(self, others: Iterable[Path] = ()) -> Iterator[Path]:
+        """Write the page of results, which is the folder's name with .md behind it, between the folder's
+        ``introduction.md`` and ``closing.md``; and other pages with their blocks made anew. Gives each path
+        once it is written.
+        """
+        page = self.folder.with_suffix(".md")
+        introduction, closing = self.folder / "introduction.md", self.folder / "closing.md"
+        page.write_text(self.page(_text(introduction, "# Results"), _text(closing)), encoding="utf-8")
+        yield page
+        for path in others:
+            path.write_text(self.fill(path.read_text(encoding="utf-8")), encoding="utf-8")
+            yield path
 
     def _section(self, planned: Planned) -> Iterator[str]:
         summary, folder = self.summaries[planned.name], self.folder / planned.name
@@ -181,6 +194,10 @@ def command(planned: Planned, settings: Mapping[str, Any]) -> str:
     if "asked" in reads:
         parts += [f"--data {name.split(',')[0]}" for name in settings["asked"]]
     return " ".join(parts)
+
+
+def _text(path: Path, default: str = "") -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else default
 
 
 def _row_name(rows: Mapping[str, Mapping], pattern: str, method: str) -> str | None:

@@ -1,0 +1,146 @@
+"""A run of the detector's training: stages one after the other, begun with what a checkpoint has, and put
+into a checkpoint at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from torch import Tensor
+
+from larimar_editor.model.detector import StoredDetector
+from larimar_editor.model.scoping import INTERNAL, NO_READER
+from larimar_editor.scope.detectors import sentence_encoder, stage_weights
+from larimar_editor.scope.look import READS_TARGET, CloserLook
+from larimar_editor.scope.low_rank import mixed, shortened
+from larimar_editor.training.detector.loop import Schedule, train_stage, trained_weights
+from larimar_editor.training.detector.stages import RANKS, STAGES
+
+_BOTH = ("candidates", "look")  # a detector's stages; the reader is an addition
+
+
+class Unfit(ValueError):
+    """What is asked for does not fit the checkpoint, or what the run's folder has; the message names the
+    command's option.
+    """
+
+
+@dataclass(frozen=True)
+class DetectorRun:
+    """Stages of a checkpoint's external detector in training.
+
+    Attributes:
+        out: folder of the run, with one of each stage's name in it.
+        stored: the checkpoint's detector.
+        encoder: the sentence encoder that is changed, by name or folder.
+        device: where it goes.
+        stages: those to train, in turn.
+        starts: what each begins with; empty: all with the encoder as it is.
+        second: the second stage that a reader learns from; None where none is trained.
+        own: of the checkpoint's detector what stays, where no stage that is trained takes its place.
+    """
+
+    out: Path
+    stored: StoredDetector
+    encoder: str
+    device: str
+    stages: Sequence[str]
+    starts: Mapping[str, Mapping[str, Tensor]]
+    second: CloserLook | None
+    own: Mapping[str, Tensor]
+
+    @classmethod
+    def of(
+        cls,
+        out: Path,
+        checkpoint: str | Path | None = None,
+        stage: Literal["candidates", "look", "reader"] | None = None,
+        encoder: str | None = None,
+        device: str = "cpu",
+        go_on: bool = False,
+    ) -> DetectorRun:
+        """A run that trains one stage, or the first two.
+
+        Args:
+            out, device: see the class.
+            checkpoint: see `StoredDetector`.
+            stage: the one to train; None: the first two.
+            encoder: None: the checkpoint's.
+            go_on: begin with the checkpoint's own stages.
+
+        Raises:
+            Unfit: the checkpoint lacks an encoder, or a stage that is to begin with or to learn from.
+            FileNotFoundError: no such checkpoint.
+        """
+        setting = "scope_reader_name_or_path" if stage == "reader" else "scope_encoder_name_or_path"
+        stored = StoredDetector(checkpoint, device, **{setting: encoder})
+        folder, name = stored.folder, getattr(stored.config, setting)
+        if name in (None, NO_READER):
+            raise Unfit(f"--encoder is needed: {folder} has {setting}: {name or 'null'}")
+        second = stored.detectors.external.look if stage == "reader" else None
+        if stage == "reader" and second is None:
+            raise Unfit(f"--stage reader: {folder} has no trained second stage, which it adds to")
+        stages = (stage,) if stage else _BOTH
+        starts = {each: stage_weights(stored.detectors.weights, each) for each in stages} if go_on else {}
+        if lacking := [each for each, start in starts.items() if not start]:
+            raise Unfit(f"--go-on: {folder} has no trained {' and no trained '.join(lacking)}")
+        own = dict(stored.detectors.external_weights) if go_on or stage == "reader" else {}
+        return cls(out, stored, name, device, stages, starts, second, own)
+
+    def train(
+        self,
+        facts: Sequence[dict],
+        schedule: Schedule,
+        rank: int | None = None,
+        until: int | None = None,
+        workers: int = 0,
+    ) -> None:
+        """Train the stages, each as `train_stage`; ``rank`` None is each one's of `RANKS`."""
+        also = {} if self.second is None else {"look": self.second}
+        for name in self.stages:
+            encoder = sentence_encoder(self.encoder, self.device)
+            stage = STAGES[name](encoder, rank or RANKS[name], self.starts.get(name), **also)
+            train_stage(stage, facts, schedule, self.out / name, until, workers)
+
+    def report(self) -> dict:
+        """What the folder has: the stages that are finished, and how large they are in a checkpoint."""
+        weights = trained_weights(self.out)
+        megabytes = sum(value.nbytes for value in shortened(weights).values()) / 1e6
+        return {"out": str(self.out), "finished": _stages_in(weights), "megabytes": megabytes}
+
+    def write(self, into: Path, keep: float = 0.0, show_answers: bool = True) -> None:
+        """Write the checkpoint with the stages that are finished.
+
+        Args:
+            into: folder.
+            keep: share of the checkpoint's own in each of them.
+            show_answers: whether the second stage is shown the facts' answers in use.
+
+        Raises:
+            Unfit: it would lack one of the first two stages.
+        """
+        weights = trained_weights(self.out)
+        stages = _stages_in(weights)
+        if not stages or not {*stages, *_stages_in(self.own)}.issuperset(_BOTH):
+            raise Unfit(f"--into needs both stages in {self.out}; finished: {stages or 'none'}")
+        for name in stages if keep else ():
+            mean = mixed(stage_weights(self.own, name), stage_weights(weights, name), keep)
+            weights |= {f"{name}.{key}": value for key, value in mean.items()}
+        if not show_answers:
+            weights.pop(f"look.{READS_TARGET}", None)
+        detectors = self.stored.detectors
+        internal = {name: value for name, value in detectors.weights.items() if name in INTERNAL}
+        stays = {name: value for name, value in self.own.items() if _stage_of(name) not in stages}
+        detectors.weights = internal | shortened(stays | weights)
+        self.stored.save(into)
+
+
+def _stages_in(weights: Mapping[str, Tensor]) -> list[str]:
+    return sorted({_stage_of(name) for name in weights})
+
+
+def _stage_of(name: str) -> str:
+    return name.split(".")[0]
