@@ -7,7 +7,7 @@ import copy
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,7 +36,8 @@ from larimar_editor.model.checkpoint import (
     save_checkpoint,
 )
 from larimar_editor.model.configuration import LarimarConfig
-from larimar_editor.model.copying import Copying, SlotTokens, copied
+from larimar_editor.model.copying import Copying, SlotTokens
+from larimar_editor.model.decoding import Batch, decode
 from larimar_editor.model.encoders import KeyValueProjection, build_encoder
 from larimar_editor.model.episodic import EpisodicMemory
 from larimar_editor.model.key_values import DecoderStates, check_signature
@@ -68,55 +69,6 @@ class _Generation:
 _OF_HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token", "trust_remote_code")
 _OF_A_REPOSITORY = ("revision", "subfolder")
 _GENERATION: ContextVar[_Generation | None] = ContextVar("larimar_generation", default=None)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """What a decoder is given: ids ``(B, T)`` or embeddings ``(B, T, H)``, mask and positions ``(B, T)`` or
-    None.
-    """
-
-    given: Tensor
-    are_ids: bool
-    attention_mask: Tensor | None
-    position_ids: Tensor | None
-
-    def inputs(self) -> dict[str, Tensor | None]:
-        """As arguments of a decoder."""
-        name = "input_ids" if self.are_ids else "inputs_embeds"
-        return {name: self.given, "attention_mask": self.attention_mask, "position_ids": self.position_ids}
-
-    def of_rows(self, rows: Tensor) -> _Batch:
-        """The same for the rows of these indices ``(n,)``, in their order."""
-        mask = None if self.attention_mask is None else self.attention_mask[rows]
-        positions = self.position_ids
-        if positions is not None:
-            positions = positions.expand(self.given.shape[0], -1)[rows]
-        return _Batch(self.given[rows], self.are_ids, mask, positions)
-
-
-def _kept(columns: Tensor, logits_to_keep: int | Tensor) -> Tensor:
-    """Those of ``columns`` ``(B, T, ...)`` that a decoder's ``logits_to_keep`` keeps."""
-    keeps = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-    return columns[:, keeps]
-
-
-def _kept_columns(count: int, logits_to_keep: int | Tensor) -> list[int]:
-    """Those of ``count`` columns whose logits are kept."""
-    keeps = logits_to_keep if isinstance(logits_to_keep, int) else logits_to_keep.cpu()
-    return _kept(torch.arange(count)[None], keeps)[0].tolist()
-
-
-def _last(layer: Tensor | None, count: int, axis: int) -> Tensor | None:
-    return None if layer is None else layer.narrow(axis, layer.shape[axis] - count, count)
-
-
-def _put_into(base: Tensor, rows: Tensor, theirs: Tensor, gone: Tensor | None) -> Tensor:
-    """``base`` ``(B, T, H)`` with ``theirs`` ``(n, T, H)`` in ``rows`` ``(n,)``, but where ``gone`` bool
-    ``(B, T)`` says that a row is the base model's again.
-    """
-    both = base.index_copy(0, rows.to(base.device), theirs)
-    return both if gone is None else torch.where(gone[..., None].to(both.device), base, both)
 
 
 def _end_of(generation_config: GenerationConfig) -> int:
@@ -336,6 +288,13 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             self._turns = (template, ChatTurns.of(self.tokenizer))
         return self._turns[1]
 
+    @property
+    def word_parts(self) -> WordParts:
+        """Of the tokenizer as it is now."""
+        if self._word_parts.tokenizer is not self.tokenizer:
+            self._word_parts = WordParts(self.tokenizer)
+        return self._word_parts
+
     def checked(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
         """As `EpisodicMemory.checked`.
 
@@ -442,7 +401,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
         )
         in_tuple = kwargs.pop("return_dict", None) is False
-        batch = _Batch(given, input_ids is not None, attention_mask, position_ids)
+        batch = Batch(given, input_ids is not None, attention_mask, position_ids)
         generation = self._generation
         with decoder_lock(self.decoder):
             cache = past_key_values
@@ -472,7 +431,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 if self.config.copying and reading.answer_ids and input_ids is not None:
                     copying = self._copying(reading, input_ids, attention_mask, prompt_lengths, labels)
                 cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
-            result = self._decode(batch, cache, labels, kwargs)
+            result = decode(self, batch, cache, labels, kwargs)
         return result.to_tuple() if in_tuple else result  # type: ignore[return-value]
 
     def _answers_said(self, answers: Sequence[str], starts: Sequence[int], end: int | None) -> AnswersSaid:
@@ -482,15 +441,6 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         knows_chats = bool(getattr(self.tokenizer, "chat_template", None))
         go_on = self.config.after_answer == "base" and knows_chats
         return AnswersSaid(self.tokenizer, answers, starts, self.config.answer_tokens, end, go_on)
-
-    def _words_ended(self, logits: Tensor, places: Sequence[tuple[int, int]], kept: Sequence[int]) -> Tensor:
-        """Logits of the ``kept`` columns of which those that go on with the last word of an answer are the
-        lowest, in these rows and columns.
-        """
-        if self._word_parts.tokenizer is not self.tokenizer:
-            self._word_parts = WordParts(self.tokenizer)
-        there = [(row, kept.index(column)) for row, column in places if column in kept]
-        return self._word_parts.withheld(logits, there) if there else logits
 
     def _copying(self, reading: Reading, *inputs) -> Copying:
         """What the answers of these rows go on with; ``inputs`` as for `prompts_of`."""
@@ -514,97 +464,6 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             "written. Begin without one, and go on with what the call returns"
         )
 
-    def _decode(
-        self, batch: _Batch, cache: LarimarCache, labels: Tensor | None, kwargs: dict
-    ) -> CausalLMOutputWithPast:
-        """Rows out of scope by the decoder as it is, on all rows and so to the bit; rows in scope with the
-        memory in front, until they have said their answers.
-        """
-        said, new = cache.said, batch.given.shape[1]
-        ends = said is not None and said.end is not None
-        if said is not None and said.finished and not ends:
-            cache.prefix = None
-        over = None if said is None else said.grow(batch.given)
-        let_go = over if said is not None and said.some_are_over and not ends else None
-        if not batch.are_ids or cache.prefix is None:
-            cache.copying = None
-        # Before anything waits in the device's queue.
-        goes_on = [] if cache.copying is None else cache.copying.grow(batch.given)
-        behind = cache.length - cache.base_length
-        own_mask = None if cache.prefix is None else batch.attention_mask
-        mask = cache.grow(new, own_mask, batch.given.shape[0])
-        base = None
-        if not bool(cache.in_scope.all()) or cache.base_length or let_go is not None:
-            own_labels = labels if cache.prefix is None else None
-            base = self._decode_without_memory(batch, cache, behind, own_labels, kwargs)
-        if cache.prefix is None:
-            assert base is not None, "a row is out of scope, or has said its answer"
-            base.past_key_values = cache if kwargs["use_cache"] else None
-            return base
-        rows = torch.nonzero(cache.in_scope).flatten().to(batch.given.device)
-        memory = self._decode_with_memory(
-            replace(batch, attention_mask=mask).of_rows(rows), cache.prefix, kwargs
-        )
-        logits: Tensor = memory.logits  # type: ignore[assignment]
-        keeps = kwargs.get("logits_to_keep", 0)
-        if goes_on:
-            logits = copied(logits, goes_on, cache.in_scope, _kept_columns(new, keeps))
-        if base is not None:
-            logits = _put_into(base.logits, rows, logits, None if let_go is None else _kept(let_go, keeps))
-        if said is not None and said.words_end:
-            logits = self._words_ended(logits, said.words_end, _kept_columns(new, keeps))
-        if said is not None and over is not None and ends:
-            logits = said.ended(logits, _kept(over, keeps))
-        loss = None
-        if labels is not None:
-            loss = self.decoder.loss_function(
-                logits=logits, labels=labels, vocab_size=self.decoder.config.vocab_size
-            )
-        hidden, attentions = getattr(memory, "hidden_states", None), getattr(memory, "attentions", None)
-        if base is not None and attentions is not None:
-            if not bool(cache.in_scope.all()):
-                raise ValueError(
-                    "output_attentions: some rows of this batch have a memory in front and some have none, "
-                    "and their attentions are of different lengths; give rows in scope and out of scope apart"
-                )
-            # Who has said his answer is the base model's now.
-            attentions = base.attentions if let_go is not None and bool(let_go[rows].all()) else None
-        if base is not None and hidden is not None:
-            hidden = tuple(
-                _put_into(own[:, -new:], rows, of_rows, let_go)
-                for own, of_rows in zip(base.hidden_states, hidden, strict=True)
-            )
-        return CausalLMOutputWithPast(
-            loss=loss,
-            logits=logits,
-            past_key_values=cache if kwargs["use_cache"] else None,
-            hidden_states=hidden,
-            attentions=attentions,
-        )
-
-    def _decode_without_memory(
-        self, batch: _Batch, cache: LarimarCache, behind: int, labels: Tensor | None, kwargs: dict
-    ) -> Any:
-        """The decoder as it is on all rows. Where it has not seen the last ``behind`` tokens before these, as
-        no row needed it, it catches up.
-        """
-        if not behind:
-            result = self.decoder(**batch.inputs(), past_key_values=cache.base, labels=labels, **kwargs)
-        else:
-            assert cache.said is not None and cache.said.ids is not None, "it alone begins so late"
-            new, wanted = batch.given.shape[1], slice(-(behind + batch.given.shape[1]), None)
-            mask = cache.mask
-            positions = None if mask is None else (mask.long().cumsum(1) - 1).clamp_min(0)[:, wanted]
-            whole = _Batch(cache.said.ids[:, wanted], True, mask, positions)
-            options = kwargs | ({"logits_to_keep": new} if "logits_to_keep" in kwargs else {})
-            result = self.decoder(**whole.inputs(), past_key_values=cache.base, **options)
-            result.logits = _kept(result.logits[:, -new:], kwargs.get("logits_to_keep", 0))
-            for name, axis in (("hidden_states", 1), ("attentions", 2)):
-                if (layers := getattr(result, name, None)) is not None:
-                    setattr(result, name, tuple(_last(each, new, axis) for each in layers))
-        cache.base = result.past_key_values
-        return result
-
     def prefix(self, latents: Tensor) -> Prefix:
         """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B, C)``
         or wider. Each row's slots end where its text begins. Without BOS where slots begin at position 0.
@@ -626,34 +485,6 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         cache = self.states.cache(slots, positions, self.decoder.dtype)
         shift = None if self.embedding is None else self.embedding(latents.to(self.embedding.weight))
         return Prefix(cache, there, config.slot_position + counts[:, None], bool(there.all()), shift)
-
-    def _decode_with_memory(self, batch: _Batch, prefix: Prefix, kwargs: dict) -> CausalLMOutputWithPast:
-        (count, new), past, device = batch.given.shape[:2], prefix.cache, batch.given.device
-        mask, positions = batch.attention_mask, batch.position_ids
-        seen = past.get_seq_length() - prefix.length
-        if positions is None:
-            if mask is None:
-                positions = torch.arange(seen, seen + new, device=device).expand(count, -1)
-            else:
-                positions = (mask.long().cumsum(1) - 1).clamp_min(0)[:, -new:]
-        if mask is None and not prefix.whole:
-            mask = torch.ones(count, seen + new, dtype=torch.long, device=device)
-        if mask is not None:
-            mask = torch.cat((prefix.there.to(mask), mask), dim=1)
-        positions = positions + prefix.text_positions.to(positions.device)
-        most = self.states.most_positions
-        # Exactly only where it may be: it waits for the GPU.
-        if most and seen + new + prefix.length > most and int(positions.max()) >= most:
-            raise ValueError(
-                f"a text of {seen + new} tokens needs {int(positions.max()) + 1} positions with its fact in "
-                f"front, and the decoder has {most}: shorten it, or generate less"
-            )
-        batch = replace(batch, attention_mask=mask, position_ids=positions)
-        if prefix.shift is not None:
-            embedded = self.get_input_embeddings()(batch.given) if batch.are_ids else batch.given
-            batch = replace(batch, given=prefix.shifted(embedded), are_ids=False)
-        with self.adapted():
-            return self.decoder(**batch.inputs(), past_key_values=past, **(kwargs | {"use_cache": True}))
 
     # --- what generate and the rest of transformers ask of a model ---
 
