@@ -28,19 +28,14 @@ from larimar_editor.model.adapters import DecoderAdapters
 from larimar_editor.model.after_answer import AnswersSaid, WordParts
 from larimar_editor.model.cache import LarimarCache, Prefix
 from larimar_editor.model.chat import ChatTurns
-from larimar_editor.model.checkpoint import (
-    checkpoint_folder,
-    decoder_place,
-    load_weights,
-    local_checkpoint,
-    save_checkpoint,
-)
+from larimar_editor.model.checkpoint import load_weights, save_checkpoint
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.copying import Copying, SlotTokens
 from larimar_editor.model.decoding import Batch, decode
 from larimar_editor.model.encoders import KeyValueProjection, build_encoder
 from larimar_editor.model.episodic import EpisodicMemory
 from larimar_editor.model.key_values import DecoderStates, check_signature
+from larimar_editor.model.opening import check_options, decoder_of, find_checkpoint, of_tokenizer
 from larimar_editor.model.prompts import answer_starts, at_line_start, prompts_of, questions_in
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
@@ -65,9 +60,6 @@ class _Generation:
     readings: dict[tuple[tuple[str, ...], tuple[bool, ...]], Reading] = field(default_factory=dict)
 
 
-# Of the decoder's loader, what the tokenizer's is given too.
-_OF_HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token", "trust_remote_code")
-_OF_A_REPOSITORY = ("revision", "subfolder")
 _GENERATION: ContextVar[_Generation | None] = ContextVar("larimar_generation", default=None)
 
 
@@ -201,41 +193,16 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 "the first argument is a checkpoint's folder or name; a decoder that is loaded already is "
                 "given as from_pretrained(FOLDER, decoder=decoder, tokenizer=tokenizer)"
             )
-        hubs = {*_OF_HUB, *_OF_A_REPOSITORY}
-        fetching = {name: overrides[name] for name in hubs - {"trust_remote_code"} if name in overrides}
-        folder = checkpoint_folder(pretrained_model_name_or_path, **fetching)
-        if local_checkpoint(pretrained_model_name_or_path) is None:  # it was fetched
-            taken = hubs if decoder is not None else {*_OF_A_REPOSITORY}
-            overrides = {name: value for name, value in overrides.items() if name not in taken}
-        dtype = overrides.pop("torch_dtype", None) if dtype is None else dtype
+        folder, given = find_checkpoint(pretrained_model_name_or_path, overrides, decoder)
+        dtype = given.pop("torch_dtype", None) if dtype is None else dtype
         config = LarimarConfig.from_pretrained(folder) if config is None else config
-        config = config.changed(
-            **{name: overrides.pop(name) for name in LarimarConfig.settings() & overrides.keys()}
-        )
-        options = {key: value for key, value in overrides.items() if not key.startswith("_")}
-        if decoder is not None and options:
-            raise ValueError(f"no setting is called {', '.join(options)}; docs/settings.md lists them")
-        if decoder is not None and (dtype is not None or device_map is not None):
-            raise ValueError("dtype and device_map are of a decoder that is to be loaded: load it with them")
-        for name in options:
-            if meant := LarimarConfig.meant_by(name):
-                raise ValueError(f"no setting is called {name}: is {meant} meant?")
+        config = config.changed(**{name: given.pop(name) for name in LarimarConfig.settings() & given.keys()})
+        options = {key: value for key, value in given.items() if not key.startswith("_")}
+        check_options(options, decoder, dtype, device_map)
         if decoder is None:
-            named = config.base_model_name_or_path
-            name = decoder_place(folder, named)
-            try:
-                decoder = AutoModelForCausalLM.from_pretrained(
-                    name, dtype=dtype or "auto", device_map=device_map, **options
-                )
-            except OSError as error:
-                raise FileNotFoundError(
-                    f"the decoder {named} that {folder} names is not here. Give its place, as "
-                    "base_model_name_or_path=..., or itself, as decoder=... and tokenizer=...: "
-                    f"{str(error).splitlines()[0]}"
-                ) from error
+            decoder = decoder_of(folder, config.base_model_name_or_path, dtype, device_map, options)
         if tokenizer is None:
-            of_hub = {name: options[name] for name in _OF_HUB if name in options}
-            tokenizer = tokenizer_of(str(decoder.name_or_path), **of_hub)
+            tokenizer = tokenizer_of(str(decoder.name_or_path), **of_tokenizer(options))
         check_signature(config.decoder_signature, decoder, folder)
         with unchanged_on_failure(decoder):
             model = cls(config, decoder, tokenizer, sentence_encoder)
