@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from larimar_editor.memory.slots import SlotLayout
 from larimar_editor.model.configuration import LarimarConfig
-from larimar_editor.model.key_values import TEXTS_PER_PASS, DecoderStates
+from larimar_editor.model.key_values import TEXTS_PER_PASS, DecoderStates, StateShape
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.utils.text import cut_to
 
@@ -220,6 +220,17 @@ class TransformerEncoder(nn.Module):
             list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
         )
         return self(**{name: tokens[name].to(self.device) for name in ("input_ids", "attention_mask")})
+
+
+def build_projection(config: LarimarConfig, shape: StateShape) -> KeyValueProjection:
+    """``W_M`` for a decoder whose tokens have states of this shape, all zero."""
+    return KeyValueProjection(
+        (shape.layers, 2, shape.heads, shape.head_size),
+        config.latent_size // config.memory_slots,
+        config.memory_slots,
+        config.key_gain,
+        config.value_gain,
+    )
 
 
 def build_encoder(

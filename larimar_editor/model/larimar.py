@@ -32,7 +32,7 @@ from larimar_editor.model.checkpoint import load_weights, save_checkpoint
 from larimar_editor.model.configuration import LarimarConfig
 from larimar_editor.model.copying import Copying, SlotTokens
 from larimar_editor.model.decoding import Batch, decode
-from larimar_editor.model.encoders import KeyValueProjection, build_encoder
+from larimar_editor.model.encoders import build_encoder, build_projection
 from larimar_editor.model.episodic import EpisodicMemory
 from larimar_editor.model.key_values import DecoderStates, check_signature
 from larimar_editor.model.opening import check_options, decoder_of, find_checkpoint, of_tokenizer
@@ -72,6 +72,18 @@ def _end_of(generation_config: GenerationConfig) -> int:
             "generation_config: give one, or set after_answer to base or memory"
         )
     return int(end)
+
+
+def _added_to_embeddings(config: LarimarConfig, decoder: PreTrainedModel) -> nn.Linear | None:
+    """Makes of a latent what is added to the embeddings of tokens, nothing at first; None where the latent is
+    in the memory slots alone.
+    """
+    if not config.latent_in_embeddings:
+        return None
+    width: Any = decoder.get_input_embeddings().embedding_dim
+    embedding = nn.Linear(config.latent_size, width, bias=False).requires_grad_(False)
+    nn.init.zeros_(embedding.weight)
+    return embedding.to(decoder.device)
 
 
 class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
@@ -120,21 +132,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             else None
         )
         self.states = DecoderStates(decoder, tokenizer, config.encoder_max_length)
-        shape = (self.states.shape.layers, 2, self.states.shape.heads, self.states.shape.head_size)
-        self.projection = KeyValueProjection(
-            shape,
-            config.latent_size // config.memory_slots,
-            config.memory_slots,
-            config.key_gain,
-            config.value_gain,
-        )
-        self.projection.to(decoder.device)
-        self.embedding: nn.Linear | None = None
-        if config.latent_in_embeddings:
-            width: Any = decoder.get_input_embeddings().embedding_dim
-            self.embedding = nn.Linear(config.latent_size, width, bias=False).requires_grad_(False)
-            nn.init.zeros_(self.embedding.weight).to(decoder.device)
-            self.embedding.to(decoder.device)
+        self.projection = build_projection(config, self.states.shape).to(decoder.device)
+        self.embedding = _added_to_embeddings(config, decoder)
         # What makes the latent; W_M itself until training moves W_M away from it.
         self.analysis = self.projection if config.tied_projection else copy.deepcopy(self.projection)
         self.latent_encoder = build_encoder(config, self.states, self.analysis)
@@ -369,37 +368,50 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         )
         in_tuple = kwargs.pop("return_dict", None) is False
         batch = Batch(given, input_ids is not None, attention_mask, position_ids)
-        generation = self._generation
         with decoder_lock(self.decoder):
             cache = past_key_values
             if cache is not None and not isinstance(cache, LarimarCache):
                 cache = self._taken_over(cache, given.shape[0])
             if cache is None or not cache.is_read:
-                if prompt_lengths is None and generation is not None and generation.columns is not None:
-                    prompt_lengths = torch.full((given.shape[0],), generation.columns, device=given.device)
-                if reading is not None and len(reading.in_scope) != given.shape[0]:
-                    raise ValueError(
-                        f"reading is of {len(reading.in_scope)} rows, and the batch has {given.shape[0]}: "
-                        "give one for each row (with beams or num_return_sequences, for each row of those)"
-                    )
-                if reading is None:
-                    reading = self._reading(given.shape[0], input_ids, attention_mask, prompt_lengths, labels)
-                prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
                 cache = LarimarCache() if cache is None else cache
-                said = copying = None
-                if (
-                    generation is not None
-                    and input_ids is not None
-                    and self.config.after_answer != "memory"
-                    and prompt_lengths is not None
-                    and any(answers := reading.answer_of_rows())
-                ):
-                    said = self._answers_said(answers, prompt_lengths.tolist(), generation.end)
-                if self.config.copying and reading.answer_ids and input_ids is not None:
-                    copying = self._copying(reading, input_ids, attention_mask, prompt_lengths, labels)
-                cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
+                self._read_into(cache, batch, reading, prompt_lengths, labels)
             result = decode(self, batch, cache, labels, kwargs)
         return result.to_tuple() if in_tuple else result  # type: ignore[return-value]
+
+    def _read_into(
+        self,
+        cache: LarimarCache,
+        batch: Batch,
+        reading: Reading | None,
+        prompt_lengths: Tensor | None,
+        labels: Tensor | None,
+    ) -> None:
+        """Begin a cache with what the memory says to a batch; ``reading`` and the rest as for `forward`."""
+        generation, rows = self._generation, batch.given.shape[0]
+        input_ids = batch.given if batch.are_ids else None
+        if prompt_lengths is None and generation is not None and generation.columns is not None:
+            prompt_lengths = torch.full((rows,), generation.columns, device=batch.given.device)
+        if reading is not None and len(reading.in_scope) != rows:
+            raise ValueError(
+                f"reading is of {len(reading.in_scope)} rows, and the batch has {rows}: "
+                "give one for each row (with beams or num_return_sequences, for each row of those)"
+            )
+        inputs = input_ids, batch.attention_mask, prompt_lengths, labels
+        if reading is None:
+            reading = self._reading(rows, *inputs)
+        prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
+        said = copying = None
+        if (
+            generation is not None
+            and input_ids is not None
+            and self.config.after_answer != "memory"
+            and prompt_lengths is not None
+            and any(answers := reading.answer_of_rows())
+        ):
+            said = self._answers_said(answers, prompt_lengths.tolist(), generation.end)
+        if self.config.copying and reading.answer_ids and input_ids is not None:
+            copying = self._copying(reading, *inputs)
+        cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
 
     def _answers_said(self, answers: Sequence[str], starts: Sequence[int], end: int | None) -> AnswersSaid:
         """Where the rows have said their answers. In a decoder without a chat template every answer has an
