@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from pathlib import Path
-from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -32,31 +29,12 @@ from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, every_r
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.fact import Fact
 from larimar_editor.state.facts import FactStore, facts_from
-from larimar_editor.state.file import StateFile
 from larimar_editor.state.fixed import Fixed
-from larimar_editor.state.history import History
-from larimar_editor.state.operations import Clear, Forget, Write
+from larimar_editor.state.operations import Write
+from larimar_editor.state.owner import StateOwner, outside_inference
 from larimar_editor.state.paged import Pages
-from larimar_editor.state.register import StateRegister
-from larimar_editor.state.saved import load_state, save_state
-from larimar_editor.utils.locks import Lock
 from larimar_editor.utils.sentences import sentences
 from larimar_editor.utils.text import answer_ids, kept_answer, several
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def _outside_inference(method: _Method) -> _Method:
-    """What changes a state leaves `torch.inference_mode`: what is made in it can never be changed."""
-
-    @wraps(method)
-    def outside(*args, **kwargs):
-        if not torch.is_inference_mode_enabled():
-            return method(*args, **kwargs)
-        with torch.inference_mode(False), torch.no_grad():
-            return method(*args, **kwargs)
-
-    return cast(_Method, outside)
 
 
 @dataclass(frozen=True)
@@ -74,7 +52,7 @@ class ToEncode:
     slots: dict[str, int]
 
 
-class EpisodicMemory:
+class EpisodicMemory(StateOwner):
     """What a person does with an edited model: write, forget, undo, look, save.
 
     A base class of the model, which puts together what encodes (`queries`), what decides scope (`detectors`)
@@ -95,13 +73,10 @@ class EpisodicMemory:
     detectors: ScopeDetectors
     tokenizer: PreTrainedTokenizerBase
     prior: Tensor | None
-    state_register: StateRegister | None
-    _lock: Lock
-    _history: History | None
 
     # --- editing ---
 
-    @_outside_inference
+    @outside_inference
     def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
         """Write facts in one shot (paper, eq. (mem_update_seq), alpha = 1).
 
@@ -190,42 +165,7 @@ class EpisodicMemory:
         """Of facts whose answers of up to ``most`` tokens begin with other ones at the start of a line."""
         return [LineStart.of(self.tokenizer, fact.prompt, fact.target_new, most) for fact in facts]
 
-    @_outside_inference
-    def forget(self, *facts: Fact | str | int) -> None:
-        """Forget facts, named by prompt, by id or by themselves (alpha = -1).
-
-        Raises:
-            UnknownFact: a fact that is not written; nothing is changed.
-            OSError: the state's file, if one is open, could not be written; nothing is changed.
-        """
-        with self._lock:
-            state = self.edited_state
-            if rows := state.store.rows(facts):
-                operation = Forget(tuple(state.store.fact(row).id for row in rows))
-                self.history.commit(operation, operation.applied_to(state))
-
-    @_outside_inference
-    def reset(self) -> None:
-        """Forget every fact at once; ids are not used again. `undo` brings them back."""
-        with self._lock:
-            operation = Clear()
-            self.history.commit(operation, operation.applied_to(self.edited_state))
-
-    @_outside_inference
-    def undo(self) -> None:
-        """Put back the state before the last `write`, `forget` or `reset`, to the bit; see `History.undo`."""
-        with self._lock:
-            self.history.undo()
-
     # --- looking ---
-
-    def facts(self) -> list[Fact]:
-        """What is written, oldest first."""
-        return self.edited_state.store.facts()
-
-    def is_empty(self) -> bool:
-        """Whether nothing is written. Costs nothing on a model that was never edited."""
-        return self.state_register is None or not len(self.edited_state.store)
 
     def scope_of(self, prompts: Sequence[str]) -> ScopeDecision:
         """What the scope detector says of these prompts, for a person to look at.
@@ -433,85 +373,6 @@ class EpisodicMemory:
             )
 
     # --- the edited state ---
-
-    @property
-    @_outside_inference
-    def history(self) -> History:
-        """What owns the edited state, made on first use: an unedited model costs nothing."""
-        with self._lock:
-            if self._history is None:
-                self.state_register = StateRegister(self._empty_state())
-                self._history = History(self.state_register)
-            return self._history
-
-    @property
-    def edited_state(self) -> EditedState:
-        """Memory and facts, immutable. Assigning one makes it current."""
-        with self._lock:
-            return self.history.state
-
-    @edited_state.setter
-    @_outside_inference
-    def edited_state(self, state: EditedState) -> None:
-        with self._lock:
-            self.history.state = state
-
-    def undo_token(self) -> Tensor:
-        """The current state's version; see `StateRegister.token`."""
-        with self._lock:
-            return self.history.token()
-
-    def save_state(self, path: str | Path) -> None:
-        """Save the edited state to a file, apart from the checkpoint; see
-        `larimar_editor.state.saved.save_state`.
-        """
-        with self._lock:
-            if self.history.file is not None and self.history.file.path == Path(path).resolve():
-                self.edited_state = self.edited_state  # an editor may have put back an earlier one
-            else:
-                save_state(self.edited_state, path, self.origin)
-
-    @_outside_inference
-    def load_state(self, path: str | Path) -> None:
-        """Replace the edited state by a saved one; see `larimar_editor.state.saved.load_state`."""
-        with self._lock:
-            self.edited_state = load_state(self.edited_state, path, self.origin)
-
-    @_outside_inference
-    def open_state(self, path: str | Path, read_only: bool = False) -> None:
-        """Take up the state in a file, made if need be, and from now on keep every edit there before it takes
-        effect: an edit that was reported as done is there again after a crash, and `undo` goes back through
-        all of them.
-
-        Args:
-            path: of the file. Latents and texts stay in it until they are asked for.
-            read_only: for a second process: what was written when it is opened is read, and nothing can be
-                edited.
-
-        Raises:
-            RuntimeError: a file is open already.
-            OSError, ValueError: as `StateFile` and `History.open`; nothing is changed.
-        """
-        with self._lock:
-            if self.history.file is not None:
-                raise RuntimeError(f"a state is open in {self.history.file.path}; close_state() first")
-            file = StateFile(path, self.origin, writes=not read_only)
-            try:
-                self.history.open(file)
-            except BaseException:
-                file.close(keep=False)
-                raise
-
-    @_outside_inference
-    def close_state(self, keep: bool = True) -> None:
-        """End what `open_state` began; the file keeps the state, and so does the model, in memory.
-
-        Args:
-            keep: False where neither the model's facts nor its copies' are asked for any more: nothing is
-                read into memory then.
-        """
-        with self._lock:
-            self.history.close(keep)
 
     @property
     def origin(self) -> dict[str, str]:

@@ -1,0 +1,181 @@
+"""Who owns an edited state, whoever encodes what is written: it is looked at, forgotten from, undone, kept in
+a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from larimar_editor.state.edited import EditedState
+from larimar_editor.state.fact import Fact
+from larimar_editor.state.file import StateFile
+from larimar_editor.state.history import History
+from larimar_editor.state.operations import Clear, Forget
+from larimar_editor.state.register import StateRegister
+from larimar_editor.state.saved import load_state, save_state
+from larimar_editor.utils.locks import Lock
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def outside_inference(method: _Method) -> _Method:
+    """What changes a state leaves `torch.inference_mode`: what is made in it can never be changed."""
+
+    @wraps(method)
+    def outside(*args, **kwargs):
+        if not torch.is_inference_mode_enabled():
+            return method(*args, **kwargs)
+        with torch.inference_mode(False), torch.no_grad():
+            return method(*args, **kwargs)
+
+    return cast(_Method, outside)
+
+
+class StateOwner:
+    """What is done with an edited state that needs no encoder and no detector, by several threads at once.
+
+    A base class: what encodes and reads says what the state begins with (`_empty_state`) and what makes its
+    numbers (`origin`). It sets ``_lock``, and ``state_register`` and ``_history`` to None.
+
+    Attributes:
+        state_register: holds the current edited state; None where nothing was ever edited.
+    """
+
+    _lock: Lock
+    state_register: StateRegister | None
+    _history: History | None
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What made the state's numbers: a state is loaded only where that is the same."""
+        raise NotImplementedError
+
+    def _empty_state(self) -> EditedState:
+        """Before anything is written."""
+        raise NotImplementedError
+
+    # --- the state ---
+
+    @property
+    @outside_inference
+    def history(self) -> History:
+        """What owns the edited state, made on first use: an unedited model costs nothing."""
+        with self._lock:
+            if self._history is None:
+                self.state_register = StateRegister(self._empty_state())
+                self._history = History(self.state_register)
+            return self._history
+
+    @property
+    def edited_state(self) -> EditedState:
+        """Memory and facts, immutable. Assigning one makes it current."""
+        with self._lock:
+            return self.history.state
+
+    @edited_state.setter
+    @outside_inference
+    def edited_state(self, state: EditedState) -> None:
+        with self._lock:
+            self.history.state = state
+
+    def undo_token(self) -> Tensor:
+        """The current state's version; see `StateRegister.token`."""
+        with self._lock:
+            return self.history.token()
+
+    def facts(self) -> list[Fact]:
+        """What is written, oldest first."""
+        return self.edited_state.store.facts()
+
+    def is_empty(self) -> bool:
+        """Whether nothing is written. Costs nothing on a model that was never edited."""
+        return self.state_register is None or not len(self.edited_state.store)
+
+    # --- editing ---
+
+    @outside_inference
+    def forget(self, *facts: Fact | str | int) -> None:
+        """Forget facts, named by prompt, by id or by themselves (alpha = -1).
+
+        Raises:
+            UnknownFact: a fact that is not written; nothing is changed.
+            OSError: the state's file, if one is open, could not be written; nothing is changed.
+        """
+        with self._lock:
+            state = self.edited_state
+            if rows := state.store.rows(facts):
+                operation = Forget(tuple(state.store.fact(row).id for row in rows))
+                self.history.commit(operation, operation.applied_to(state))
+
+    @outside_inference
+    def reset(self) -> None:
+        """Forget every fact at once; ids are not used again. `undo` brings them back."""
+        with self._lock:
+            operation = Clear()
+            self.history.commit(operation, operation.applied_to(self.edited_state))
+
+    @outside_inference
+    def undo(self) -> None:
+        """Put back the state before the last `write`, `forget` or `reset`, to the bit; see `History.undo`."""
+        with self._lock:
+            self.history.undo()
+
+    # --- files ---
+
+    def save_state(self, path: str | Path) -> None:
+        """Save the edited state to a file, apart from the checkpoint; see
+        `larimar_editor.state.saved.save_state`.
+        """
+        with self._lock:
+            if self.history.file is not None and self.history.file.path == Path(path).resolve():
+                self.edited_state = self.edited_state  # an editor may have put back an earlier one
+            else:
+                save_state(self.edited_state, path, self.origin)
+
+    @outside_inference
+    def load_state(self, path: str | Path) -> None:
+        """Replace the edited state by a saved one; see `larimar_editor.state.saved.load_state`."""
+        with self._lock:
+            self.edited_state = load_state(self.edited_state, path, self.origin)
+
+    @outside_inference
+    def open_state(self, path: str | Path, read_only: bool = False) -> None:
+        """Take up the state in a file, made if need be, and from now on keep every edit there before it takes
+        effect: an edit that was reported as done is there again after a crash, and `undo` goes back through
+        all of them.
+
+        Args:
+            path: of the file. Latents and texts stay in it until they are asked for.
+            read_only: for a second process: what was written when it is opened is read, and nothing can be
+                edited.
+
+        Raises:
+            RuntimeError: a file is open already.
+            OSError, ValueError: as `StateFile` and `History.open`; nothing is changed.
+        """
+        with self._lock:
+            if self.history.file is not None:
+                raise RuntimeError(f"a state is open in {self.history.file.path}; close_state() first")
+            file = StateFile(path, self.origin, writes=not read_only)
+            try:
+                self.history.open(file)
+            except BaseException:
+                file.close(keep=False)
+                raise
+
+    @outside_inference
+    def close_state(self, keep: bool = True) -> None:
+        """End what `open_state` began; the file keeps the state, and so does the model, in memory.
+
+        Args:
+            keep: False where neither the model's facts nor its copies' are asked for any more: nothing is
+                read into memory then.
+        """
+        with self._lock:
+            self.history.close(keep)
