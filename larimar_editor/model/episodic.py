@@ -11,16 +11,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from larimar_editor.memory.addressing import Reference, random_reference
-from larimar_editor.memory.memory import Memory, add_noise
-from larimar_editor.memory.rest import Rest
-from larimar_editor.memory.slots import SlotLayout
+from larimar_editor.memory.memory import add_noise
 from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.empty_state import empty_state
 from larimar_editor.model.line_start import LineStart, as_asked, ids_at_line_start, with_both_beginnings
 from larimar_editor.model.origin import origin
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import AnswerIds, Reading
-from larimar_editor.model.scoping import INTERNAL, ScopeDetectors
+from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.scope.asking import asked_by
 from larimar_editor.scope.chained import follow
 from larimar_editor.scope.decision import ScopeDecision, SecondStage, Written, decide, decide_among
@@ -29,10 +27,8 @@ from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, every_r
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.fact import Fact
 from larimar_editor.state.facts import FactStore, facts_from
-from larimar_editor.state.fixed import Fixed
 from larimar_editor.state.operations import Write
 from larimar_editor.state.owner import StateOwner, outside_inference
-from larimar_editor.state.paged import Pages
 from larimar_editor.utils.sentences import sentences
 from larimar_editor.utils.text import answer_ids, kept_answer, several
 
@@ -377,51 +373,10 @@ class EpisodicMemory(StateOwner):
     @property
     def origin(self) -> dict[str, str]:
         """What made the state's numbers; see `larimar_editor.model.origin`."""
-        weights = {f"encoder.{name}": value for name, value in self.queries.encoder.own_weights().items()}
-        weights |= {
-            f"scope.{name}": value
-            for name, value in self.detectors.weights.items()
-            # Later stages decide, and make none of the state's numbers; nor does an internal detector that is
-            # not asked.
-            if not name.startswith(("look.", "reader."))
-            and (name not in INTERNAL or self.config.scope == "internal")
-        }
-        return origin(self.config, weights | ({} if self.prior is None else {"prior": self.prior}))
+        return origin(self.config, self.queries.encoder.own_weights(), self.detectors.weights, self.prior)
 
     def _empty_state(self) -> EditedState:
-        config, device = self.config, self.queries.device
-        layout = self.queries.encoder.layout or SlotLayout(1, config.latent_size)
-        if config.has_pages:
-            rest = Rest(layout, config.rest_dtype)
-            return EditedState(Pages(config.memory_rows, config.addressing_alpha, rest, device), FactStore())
-        memory = Memory.empty(config.memory_rows, config.latent_size, device=device)
-        return EditedState(Fixed(memory, self._reference(), Rest(layout, "float32")), FactStore())
-
-    def _reference(self) -> Reference:
-        config, device = self.config, self.queries.device
-        size = (
-            self.detectors.external.embedding_size if config.key_encoding == "scope" else config.latent_size
-        )
-        if config.reference == "prompts":
-            return Reference.from_prompts(
-                config.memory_rows, size, config.addressing, config.addressing_alpha, device
-            )
-        rows = (
-            random_reference(config.memory_rows, size)
-            if config.reference == "random"
-            else self._prior_rows(size)
-        )
-        return Reference.fixed(rows.to(device), config.addressing, config.addressing_alpha)
-
-    def _prior_rows(self, size: int) -> Tensor:
-        if self.prior is None or self.prior.shape != (self.config.memory_rows, size):
-            raise ValueError(
-                "reference: prior needs a trained prior memory of shape "
-                f"{(self.config.memory_rows, size)}; the checkpoint has "
-                f"{None if self.prior is None else tuple(self.prior.shape)}. Use reference: prompts or "
-                "random."
-            )
-        return self.prior
+        return empty_state(self.config, self.queries, self.detectors, self.prior)
 
 
 def _to_the_letter(prompts: Sequence[str], store: FactStore) -> dict[int, int]:
