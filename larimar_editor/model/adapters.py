@@ -48,40 +48,15 @@ class DecoderAdapters(nn.Module):
         super().__init__()
         foreign: list[Any] = [layer for layer in decoder.modules() if isinstance(layer, LoraLayer)]
         others = {id(layer): _switches(layer) for layer in foreign}
-        taken = {name for layer in foreign for name in layer.lora_A}
-        self.name = next(
-            name
-            for name in ("default", *map("larimar_{}".format, range(2, 2 + len(taken))))
-            if name not in taken
-        )
-        if targets is None or targets == "all-linear":
-            targets = _linear_layers(decoder, LoraLayer)
-        transposed = any(isinstance(module, Conv1D) for module in decoder.modules())  # GPT-2's linear layers
-        modules = targets if isinstance(targets, str) else list(targets)
-        config = LoraConfig(r=rank, lora_alpha=rank, target_modules=modules, fan_in_fan_out=transposed)
-        children = {
-            (id(parent), name): child
-            for parent in decoder.modules()
-            for name, child in parent.named_children()
-        }
-        peft_config_before = vars(decoder).get("peft_config")
-        trainable = [each for each in decoder.parameters() if each.requires_grad and not each.is_inference()]
-        inject_adapter_in_model(config, decoder, adapter_name=self.name)
-        for parameter in trainable:  # PEFT freezes them, and the decoder is its owner's
-            parameter.requires_grad_(True)
-        vars(decoder).pop("peft_config", None)
-        if peft_config_before is not None:
-            decoder.peft_config = peft_config_before
+        self.name = _free_name(foreign)
+        before = {(id(parent), name): child for parent, name, child in _children(decoder)}
+        _inject(decoder, self.name, rank, targets)
         self.layers: list[Any] = [
             layer for layer in decoder.modules() if isinstance(layer, LoraLayer) and self.name in layer.lora_A
         ]
-        places = {
-            id(child): (parent, name)
-            for parent in decoder.modules()
-            for name, child in parent.named_children()
-        }
+        places = {id(child): (parent, name) for parent, name, child in _children(decoder)}
         self._places = [places[id(layer)] for layer in self.layers]
-        self._found = [children[id(parent), name] for parent, name in self._places]
+        self._found = [before[id(parent), name] for parent, name in self._places]
         self.lora_A = nn.ModuleList([layer.lora_A[self.name] for layer in self.layers])
         self.lora_B = nn.ModuleList([layer.lora_B[self.name] for layer in self.layers])
         # Layers that are another's too are switched; those that are ours alone act whenever they are put in.
@@ -93,13 +68,7 @@ class DecoderAdapters(nn.Module):
         parts = zip(bases, self.lora_A, self.lora_B)
         # The dicts themselves, past nn.Module's look-ups: they are looked at for each generated token.
         self._holders = [part._parameters for each in parts for part in each]
-        # Quantised layers, and those that accelerate moves about, are left to PEFT.
-        self._merge = merge and all(
-            type(base) in (nn.Linear, Conv1D)
-            and not hasattr(base, "_hf_hook")
-            and not is_traceable_wrapper_subclass(base.weight)  # as torchao quantises
-            for base in bases
-        )
+        self._merge = merge and all(map(_may_be_merged, bases))
         self._merged: list[nn.Module] = list(self.layers)  # until they are needed
         self._stamps: tuple[list[int], list[int]] = [], []
         self._put(self._found)
@@ -170,6 +139,46 @@ class DecoderAdapters(nn.Module):
             part, index, _ = name.split(".")
             result[f"{index}.{part}"] = parameter
         return result
+
+
+def _free_name(foreign: Sequence[Any]) -> str:
+    """For a set of adapters beside those that are in the decoder's LoRA layers already."""
+    taken = {name for layer in foreign for name in layer.lora_A}
+    names = ("default", *map("larimar_{}".format, range(2, 2 + len(taken))))
+    return next(name for name in names if name not in taken)
+
+
+def _children(decoder: PreTrainedModel) -> Iterator[tuple[nn.Module, str, nn.Module]]:
+    """Every module but the decoder itself, behind what it is in and its name there."""
+    for parent in decoder.modules():
+        for name, child in parent.named_children():
+            yield parent, name, child
+
+
+def _inject(decoder: PreTrainedModel, name: str, rank: int, targets: str | Sequence[str] | None) -> None:
+    """Put PEFT's layers in. What PEFT does to the decoder besides is undone: that is its owner's."""
+    if targets is None or targets == "all-linear":
+        targets = _linear_layers(decoder, LoraLayer)
+    transposed = any(isinstance(module, Conv1D) for module in decoder.modules())  # GPT-2's linear layers
+    modules = targets if isinstance(targets, str) else list(targets)
+    config = LoraConfig(r=rank, lora_alpha=rank, target_modules=modules, fan_in_fan_out=transposed)
+    peft_config_before = vars(decoder).get("peft_config")
+    trainable = [each for each in decoder.parameters() if each.requires_grad and not each.is_inference()]
+    inject_adapter_in_model(config, decoder, adapter_name=name)
+    for parameter in trainable:  # PEFT freezes them
+        parameter.requires_grad_(True)
+    vars(decoder).pop("peft_config", None)
+    if peft_config_before is not None:
+        decoder.peft_config = peft_config_before
+
+
+def _may_be_merged(base: nn.Module) -> bool:
+    """Quantised layers, and those that accelerate moves about, are left to PEFT."""
+    return (
+        type(base) in (nn.Linear, Conv1D)
+        and not hasattr(base, "_hf_hook")
+        and not is_traceable_wrapper_subclass(base.weight)  # as torchao quantises
+    )
 
 
 @torch.no_grad()
