@@ -21,8 +21,8 @@ _BEHIND_A_NUMBER = re.compile(r"(?:\d{3}\.|\d[!?])\s+[^\W\d_]+$")  # "in 1932. T
 _LONGER = 4  # tokens that a sentence must have more than the answer to end what the memory says
 _LOOKED_THROUGH = 96  # tokens beyond the answer's length in which it is looked for
 _CERTAIN = 1e4  # a logit that float16 has, and that no temperature makes infinite
-_NO_SPACES = "\u2e80"  # from here on most scripts put no spaces between words
-_SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # and these: Thai, Lao, Burmese, Khmer
+# No spaces between words: Thai, Lao, Burmese, Khmer, and most scripts from U+2E80 on.
+_NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010ffff]")
 _WORD_STARTS = ("Ġ", "▁")  # how tokenizers spell the space before a word
 _JOINS = ("-", "'", "’")
 
@@ -207,7 +207,7 @@ class WordParts:
 
 def _goes_on_with_a_word(character: str) -> bool:
     """Whether a character is a letter, a number or a mark on one, of a script with spaces between words."""
-    if not character or character >= _NO_SPACES or _SPACELESS.match(character):
+    if not character or _NO_SPACES.match(character):
         return False
     return character.isalnum() or unicodedata.category(character).startswith("M")
 
@@ -217,11 +217,13 @@ def _same_words(some: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _pattern(answer: str) -> re.Pattern:
-    """Finds an answer as words of their own, in any case and with any white space."""
+    """Finds an answer as words of their own, where its script has spaces between them, in any case and with
+    any white space.
+    """
     answer = _composed(answer)
     words = r"\s+".join(map(re.escape, answer.split()))
-    before = r"(?<!\w)" if answer[:1] < _NO_SPACES else ""
-    after = r"(?!\w)" if answer[-1:] < _NO_SPACES else ""
+    before = "" if _NO_SPACES.match(answer[:1]) else r"(?<!\w)"
+    after = "" if _NO_SPACES.match(answer[-1:]) else r"(?!\w)"
     return re.compile(f"{before}{words}{after}", re.IGNORECASE)
 
 

@@ -287,9 +287,10 @@ def test_of_a_longer_answer_the_kept_tokens_are_waited_for(tokenizer):
     assert over == [place >= 4 for place in range(ids.shape[1])]
 
 
-def test_an_answer_in_a_script_without_spaces_is_found(tokenizer):
-    ids = torch.tensor([tokenizer("首都是大阪。", add_special_tokens=False).input_ids])
-    said = AnswersSaid(tokenizer, ["大阪"], [0])
+@pytest.mark.parametrize(("text", "answer"), [("首都是大阪。", "大阪"), ("เมืองหลวงคือกรุงเทพ", "กรุงเทพ")])
+def test_an_answer_in_a_script_without_spaces_is_found(tokenizer, text, answer):
+    ids = torch.tensor([tokenizer(text, add_special_tokens=False).input_ids])
+    said = AnswersSaid(tokenizer, [answer], [0])
     said.grow(ids)
     assert said.finished
 
