@@ -12,7 +12,8 @@ import re
 from collections.abc import Sequence
 
 from larimar_editor.scope.pronouns import is_about_a_pronoun, is_without_names
-from larimar_editor.scope.small_words import COURTESIES
+from larimar_editor.scope.verbs import AUXILIARIES
+from larimar_editor.scope.words import COURTEOUSLY, QUESTION_WORDS, RELATIVES, any_of
 from larimar_editor.utils.sentences import MARKS, is_question, last_question, sentences
 
 NOBODY = (
@@ -22,11 +23,11 @@ SAID = 20.0  # odds against a sentence that is said, and not asked, before the l
 BEFORE = 2  # sentences that a last one which names nothing is read with
 FEW = 3  # sentences that may stand before the last for nothing; each further one counts against it
 _FIRST = re.compile(r"\W*(?!I\b)([^\W_])")  # letter or digit of a word
-_COURTEOUS = rf"\W*(?:(?:{COURTESIES})\W+)*"
+# What is told may begin with them, too: "Should it rain, ...".
+_SELDOM_ASK = frozenset("have has had should shall must".split())
 _REQUEST = re.compile(
-    rf"{_COURTEOUS}(?:"
-    r"who|whom|whose|what|which|when|where|why|how|in (?:what|which)|"
-    r"is|are|was|were|do|does|did|can|could|would|will|may|might|"
+    rf"{COURTEOUSLY}(?:"
+    rf"{any_of(QUESTION_WORDS | RELATIVES)}|in (?:what|which)|{any_of(AUXILIARIES - _SELDOM_ASK)}|"
     r"tell|name|give|say|state|list|find|remind|complete|finish|continue|fill|guess|identify|describe|"
     r"explain|show|recall|write|look up|search|check|answer|question|q|let me know"
     r")\b",
@@ -34,7 +35,8 @@ _REQUEST = re.compile(
 )
 # What somebody who wants to know something says it with: "For a quiz I need to know where the Mosel ends."
 _WANTS = re.compile(
-    r"\b(?:i|im|id|me|my|mine|myself|we|us|our|you|your|(?:no|some|any|every)(?:body|one)|what|whom|why|how|"
+    rf"\b(?:{any_of(QUESTION_WORDS - RELATIVES)}|"
+    r"i|im|id|me|my|mine|myself|we|us|our|you|your|(?:no|some|any|every)(?:body|one)|"
     r"whether|asks?|asked|asking|check|curious|figure|find|forg[eo]ts?|guess|hear|indicate|interested|kindly|"
     r"knows?|knew|learn|looks?|looking|needs?|please|question|quote|recalls?|recite|remembers?|reveal|tells?|"
     r"trying|unclear|unknown|verify|wants?|wonder\w*|would (?:like|love))\b|[_:…]|\.\.\.|\bno\.$",
@@ -42,7 +44,7 @@ _WANTS = re.compile(
 )
 _OPENS_A_WISH = re.compile(  # "Provide the ...", "By whom was ...", "Alexa, where is ...", "Has the ..."
     r"\W*(?:[\w'’ ]{1,20},\s*)?(?:"
-    r"(?:[a-z]+\s)?(?:who|whose|which|when|where)s?|have|has|had|should|shall|must|[a-z]+n['’]t|"
+    rf"(?:[a-z]+\s)?{any_of(RELATIVES)}s?|{any_of(_SELDOM_ASK)}|[a-z]+n['’]t|"
     r"add|choose|compute|confirm|count|determine|enter|get|include|insert|mention|output|pick|point out|"
     r"print|provide|put|repeat|reply|report|respond|retrieve|return|see|select|send|share|specify|spell|suggest|"
     r"summari[sz]e|translate|type|use"
@@ -54,7 +56,7 @@ _TELLS = re.compile(  # of the verbs those that are no other language's, or near
     r"[a-z]{2,}[^s\W]s(?!\s(?:of|for|that|which|who)\b|\W*$)|became|began|born|came|fell|gave|got|held|left|"
     r"led|lost|made|met|ran|sold|spoke|took|went|won|wrote)\b"
 )
-_WHICH = re.compile(r"\b(?:that|which|who|whose|where|when)\b|,")
+_WHICH = re.compile(rf"\b(?:that|{any_of(RELATIVES)})\b|,")
 _ENGLISH = re.compile(r"\b(?:[Tt]he|and|from|with|[Ii]ts|[Hh]is|[Tt]heir|[Tt]here|[Ii]t)\b|['’]s\b")
 # Where the answer would stand: "The capital of Peru is.", "The capital of Peru is [MASK]."
 _OPEN_END = re.compile(
@@ -68,7 +70,7 @@ _ANSWER = re.compile(  # with its label: "A: Ines.", "Answer: Ines", "Assistant:
 )
 _SECOND_OPTION = re.compile(r"\W*b\s*[:：]", re.IGNORECASE)
 _OWN = re.compile(  # a request where no question follows: "I need the wifi password."
-    rf"{_COURTEOUS}(?:"
+    rf"{COURTEOUSLY}(?:"
     r"i(?:['’]d| would| want| need| wonder| forgot| forget|['’]m| am| have| was)|we (?:want|need|would)"
     r")\b",
     re.IGNORECASE,
@@ -131,7 +133,7 @@ def is_answered(parts: Sequence[str], place: int) -> bool:
 def is_answered_with(parts: Sequence[str], place: int, answer: str | None) -> bool:
     """As `is_answered`, where the answer that is known stands behind the question."""
     said = _said_to(parts, place)
-    return said is not None and answer is not None and _letters(said) == _letters(answer)
+    return said is not None and answer is not None and _without_marks(said) == _without_marks(answer)
 
 
 def _said_to(parts: Sequence[str], place: int) -> str | None:
@@ -146,7 +148,7 @@ def _said_to(parts: Sequence[str], place: int) -> str | None:
     return said
 
 
-def _letters(text: str) -> str:
+def _without_marks(text: str) -> str:
     return text.strip().rstrip(MARKS).casefold()
 
 

@@ -11,28 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from larimar_editor.scope.small_words import COURTESIES, PREPOSITIONS
 from larimar_editor.scope.verbs import COPULAS, TENSES, tenses_of
+from larimar_editor.scope.words import ARTICLES, COURTESIES, PREPOSITIONS, QUESTION_WORDS, any_of
 from larimar_editor.utils.text import plain_letters
 
-_WORD = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*|[^\w\s]")
+_WORD_OR_SIGN = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*|[^\w\s]")
 # Signs that tell two texts apart ("$5" and "€5", "==" and "!="), and marks that are part of a letter.
 _SIGNS = frozenset(("Sc", "Sm", "Mn", "Mc"))
-_ARTICLES = frozenset("a an the".split())
 _A_NAMED = re.compile(r"(?<=\w )A(?![\w'’.]|\s+[A-Z])")  # "hepatitis A"
 _LETTER_A = "ª"  # any letter that is no "a"
-_QUESTION_WORDS = {
-    "who": "who",
-    "whom": "who",
-    "what": "what",
-    "which": "what",
-    "where": "where",
-    "when": "when",
-    "why": "why",
-    "how": "how",
-}
-_CONTRACTED = re.compile(r"\b(who|what|where|when|why|how)['’]s\b")
-_OPENERS = re.compile(
+_ASKS_AS = {word: word for word in QUESTION_WORDS} | {"whom": "who", "which": "what"}
+_CONTRACTED = re.compile(rf"\b({any_of(QUESTION_WORDS - {'whom', 'which'})})['’]s\b")
+_BEFORE_A_QUESTION = re.compile(
     rf"(?:(?:{COURTESIES}|"
     r"(?:can|could|would|will) you (?:please )?(?:tell|remind|show)(?: me| us)?|"
     r"(?:can|could|would|will) you (?:please )?(?:say|let me know)|"
@@ -41,9 +31,7 @@ _OPENERS = re.compile(
     r"i(?: want| need|['’]d like| would like) to know|i wonder|i forgot)\b[\s,:]*)+"
 )
 # A text with none of these may be in another language, in which "a" is "to".
-_ENGLISH = (PREPOSITIONS | TENSES.keys() | _QUESTION_WORDS.keys() | {"the"}) - set(
-    "am as do in on to".split()
-)
+_ENGLISH = (PREPOSITIONS | TENSES.keys() | QUESTION_WORDS | {"the"}) - set("am as do in on to".split())
 _MOVED = PREPOSITIONS | set("each every last next this".split())  # what an adverbial begins with
 
 
@@ -76,7 +64,7 @@ class Clause:
 def readings(text: str) -> tuple[Clause, ...]:
     """In which ways a text may be taken apart; none where it has no word."""
     lower = _CONTRACTED.sub(r"\1 is", _A_NAMED.sub(_LETTER_A, plain_letters(text)).lower().strip())
-    opened = _OPENERS.match(lower)
+    opened = _BEFORE_A_QUESTION.match(lower)
     asked = _question_first(_words(lower[opened.end() :])) if opened else []
     words = asked if asked and _starts_a_question(asked) else _question_first(_words(lower))
     if not words:
@@ -87,7 +75,7 @@ def readings(text: str) -> tuple[Clause, ...]:
         foreign = _ENGLISH.isdisjoint(words)
         return (Clause("", (), content, last, tenses, support, words[-1] in COPULAS, foreign),)
     before = words.pop(0) if words[0] in PREPOSITIONS else ""
-    word = _QUESTION_WORDS[words.pop(0)]
+    word = _ASKS_AS[words.pop(0)]
     first = next((place for place, each in enumerate(words) if each in TENSES), None)
     if first is None:  # "which smith forged it?"
         first = 1 if word == "what" and len(words) > 1 else 0
@@ -119,23 +107,23 @@ def _question_first(words: list[str]) -> list[str]:
     if not words or words[0] not in _MOVED or _starts_a_question(words):
         return words
     pairs = enumerate(itertools.pairwise(words))
-    begin = next((at for at, (one, two) in pairs if one in _QUESTION_WORDS and two in TENSES), 0)
+    begin = next((at for at, (one, two) in pairs if one in QUESTION_WORDS and two in TENSES), 0)
     return words[begin:] + words[:begin]
 
 
 def _starts_a_question(words: Sequence[str]) -> bool:
     start = words[1:] if words[0] in PREPOSITIONS else words
-    return bool(start) and start[0] in _QUESTION_WORDS
+    return bool(start) and start[0] in QUESTION_WORDS
 
 
 def _parted(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """The words that count, and the preposition at the end."""
-    content = tuple(each for each in words if each not in _ARTICLES and each not in TENSES)
+    content = tuple(each for each in words if each not in ARTICLES and each not in TENSES)
     if len(content) > 1 and content[-1] in PREPOSITIONS:
         return content[:-1], content[-1]
     return content, ""
 
 
 def _words(text: str) -> list[str]:
-    found = _WORD.findall(text.lstrip("> "))
+    found = _WORD_OR_SIGN.findall(text.lstrip("> "))
     return [word for word in found if word[0].isalnum() or unicodedata.category(word) in _SIGNS]

@@ -31,14 +31,14 @@ from larimar_editor.scope.pronouns import (
     with_name,
     without_orders,
 )
-from larimar_editor.scope.small_words import COURTESIES
 from larimar_editor.scope.verbs import participle_of
+from larimar_editor.scope.words import ARTICLES, COURTEOUSLY, COURTESIES, USUAL_PREPOSITIONS, any_of
 from larimar_editor.utils.sentences import is_question, sentences
 
 _MOST = 8  # turns that are looked back
 _LONG = 200  # characters; who leaves something to the turn before says less
 _TAIL = r"(?:\W+(?:then|please|too|as\s+well|now|exactly|already|by\s+any\s+chance|do\s+you\s+know))*\W*$"
-_IN = "in|on|at|to|from|for|by|of|with|about"
+_IN = any_of(USUAL_PREPOSITIONS | {"about"})
 _OTHER = r"(?:what|how)\s+about|as\s+for|(?:the\s+)?same(?:\s+question)?\s+(?:for|about)"
 _ANOTHER = re.compile(  # "And Peru?", "What about the Halcyon Drift?", "And in Bergen, please?"
     rf"{HEAD}(?:(?:{_OTHER})\s+)?(?:(?P<behind>{_IN}|through)\s+)?(?P<name>[^\W_].*?)(?:['’]s)?{_TAIL}",
@@ -46,7 +46,7 @@ _ANOTHER = re.compile(  # "And Peru?", "What about the Halcyon Drift?", "And in 
 )
 _OPENED = re.compile(rf"\W*(?:(?:{COURTESIES}|great)\W+)*?(?:and|or|but|{_OTHER})\b", re.IGNORECASE)
 _DOUBTS = re.compile(  # "But Lima?": is that not the answer?
-    rf"\W*(?:(?:{COURTESIES})\W+)*but\b(?!\W+(?:{_OTHER})\b)", re.IGNORECASE
+    rf"{COURTEOUSLY}but\b(?!\W+(?:{_OTHER})\b)", re.IGNORECASE
 )
 _AND = frozenset("y e et und en och og ja ve ou oder".split())  # in other languages
 _KIND = rf"(?:\s+(?!(?:about|one|else|now|next|come|{AUXILIARY})\b)[a-z-]+){{1,3}}?"
@@ -163,7 +163,7 @@ def _is_part(name: str, earlier: str, place: slice) -> bool:
     Isle of Man" another isle.
     """
     whole = f"{earlier[place]} {earlier[place.stop :].lstrip()}"
-    first = lambda text: next((word for word in words_of(text.lower()) if word not in ("the", "a", "an")), "")
+    first = lambda text: next((word for word in words_of(text.lower()) if word not in ARTICLES), "")
     numbered = _NUMBER.search(name) is not None and _NUMBER.fullmatch(name) is None
     return (numbered or first(name) == first(earlier[place])) and " of " in whole[: len(earlier[place]) + 5]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from larimar_editor.scope.small_words import OPENERS, TITLES
+from larimar_editor.scope.words import ARTICLES, OPENERS, TITLES, any_of
 
 # Alone: not of an address, nor of a longer name ("KLCS Annual Fair").
 _INITIALS = re.compile(
@@ -17,13 +17,14 @@ _INITIALS = re.compile(
 _INITIALS_ANYWHERE = re.compile(r"(?<![^\W_])(?![IVX]+(?![^\W_]))(?:[A-Z]{3,5}|(?:[A-Z]\.){3,5})(?![^\W_])")
 # Where nothing is in capitals: without a vowel, as few words are.
 _SMALL_INITIALS = re.compile(r"(?<![\w.'’@-])[b-df-hj-np-tv-xz]{3,7}(?![\w@-]|\.\w)")
-_SMALL = "a and at by da de del der des di do du e et for für in la le of on the to und van von y".split()
+# In names, and without a letter in their initials; unlike other `PARTICLES`, as in "Al Jazeera".
+_SKIPPED = "a and at by da de del der des di do du e et for für in la le of on the to und van von y".split()
 _GAP = r"[\s\-–,&]+"  # between the words of a name
 _BEFORE = re.compile(r"([^\W\d_]+)[\s\-–&]+$")  # the word before a name, of the same phrase
 _FURTHEST = 40  # characters in which it is looked for
 _FIRST_LETTER = re.compile(r"(?<![^\W_])[A-Z]")
 _NO_PART = OPENERS | TITLES
-_NO_START = OPENERS - {"a", "an", "the"}
+_NO_START = OPENERS - ARTICLES
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,12 @@ def other_initials(one: str, other: str) -> bool:
 def _lacking(text: str, other: str) -> set[str]:
     """Initials of a text that another does not have, in whichever letters."""
     own = {_letters(found[0]) for found in _INITIALS_ANYWHERE.finditer(text)}
-    bare = other.replace(".", "")
-    return {each for each in own if not re.search(rf"\b{each}\b", bare, re.IGNORECASE)}
+    return {each for each in own if not _has(other, each, re.IGNORECASE)}
+
+
+def _has(text: str, letters: str, flags: int = 0) -> bool:
+    """Whether a text has initials, with stops or without."""
+    return re.search(rf"\b{letters}\b", text.replace(".", ""), flags) is not None
 
 
 def _letters(initials: str) -> str:
@@ -93,13 +98,13 @@ def _initials_and_names(short: str, long: str) -> Iterator[tuple[str, str]]:
     there = {*_FIRST_LETTER.findall(long)}
     if short.isupper() or not there:
         return
-    bare, small = long.replace(".", ""), short.islower()
+    small = short.islower()
     every = (found[0] for found in (_SMALL_INITIALS if small else _INITIALS).finditer(short))
     for initials in dict.fromkeys(every):
         letters = _letters(initials)
         if letters[0] not in there or letters[-1] not in there:
             continue
-        if re.search(rf"\b{letters}\b", bare, re.IGNORECASE if small else 0):
+        if _has(long, letters, re.IGNORECASE if small else 0):
             continue
         of_name = _name_of(letters)
         if of_name.search(short):
@@ -120,9 +125,9 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 @lru_cache(maxsize=256)
 def _name_of(letters: str) -> re.Pattern:
     """What has these initials: words in capitals, and small ones between, whose letters may be among them."""
-    skipped = rf"(?:{_GAP}(?:{'|'.join(_SMALL)})\b){{0,2}}?{_GAP}"
+    skipped = rf"(?:{_GAP}{any_of(_SKIPPED)}\b){{0,2}}?{_GAP}"
     middle = (
-        "|".join([rf"{letter}[^\W\d_]*(?:['’]s)?", *(word for word in _SMALL if word[0] == letter.lower())])
+        "|".join([rf"{letter}[^\W\d_]*(?:['’]s)?", *(word for word in _SKIPPED if word[0] == letter.lower())])
         for letter in letters[1:-1]
     )
     between = "".join(rf"{skipped}(?:{words})" for words in middle)

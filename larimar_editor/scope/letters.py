@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from larimar_editor.scope.contrasts import in_contrast
 from larimar_editor.scope.initials import other_initials
-from larimar_editor.scope.small_words import MONTHS
+from larimar_editor.scope.words import ARTICLES, MONTHS, NUMBERS, SCALES, any_of
 from larimar_editor.utils.text import plain_letters
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -27,8 +27,8 @@ _JOINT = re.compile(r"(?<=\d)(?:[.,:–-]|\s(?:to|by|x)\s)(?=\d)")
 _BESIDE = re.compile(r"(?<=\d):(?=\d{3})")  # "10.0.0.5:8080", "ISO 9001:2015"
 _OF_SECTION = re.compile(r"(?<![\d.,:])(\d{1,2})\.(\d{1,2})(?![\d,:]|\.\d)")
 _NAMED_DAY = re.compile(  # "15 March", "the 15th of March"; "March 15", "March the 15th"
-    rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{MONTHS})|"
-    rf"(?P<month_first>{MONTHS})\s+(?:the\s+)?(?P<then_day>\d{{1,2}})(?:st|nd|rd|th)?)\b(?![.:]?\d)",
+    rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{any_of(MONTHS)})|"
+    rf"(?P<month_first>{any_of(MONTHS)})\s+(?:the\s+)?(?P<then_day>\d{{1,2}})(?:st|nd|rd|th)?)\b(?![.:]?\d)",
     re.IGNORECASE,
 )
 _NUMBERED_DAY = re.compile(r"(?<![\d./:-])(\d{1,2})([./])(\d{1,2})(?:\.(?!\d)|(?![\d./:]))")
@@ -53,47 +53,32 @@ _DATE_OR_ADDRESS = re.compile(r"\d{1,4}([./–-])\d{1,2}\1\d{1,4}|\d{1,3}(?:\.\d
 _DATE = re.compile(
     r"(?<![\d./–-])(?:\d{1,2}([./–-])\d{1,2}\1\d{4}|\d{4}([./–-])\d{1,2}\2\d{1,2})(?![./–-]?\d)"
 )
-_SCALED = re.compile(r"(?<![\d.,])(\d+(?:\.\d+)?)\s(thousand|million|billion)\b", re.IGNORECASE)
-_SCALES = {"thousand": 3, "million": 6, "billion": 9}  # zeros
+_SCALED = re.compile(rf"(?<![\d.,])(\d+(?:\.\d+)?)\s({any_of(SCALES)})\b", re.IGNORECASE)
 _LONG = 5  # digits from which a number may be a phone's or an order's, which are grouped in many ways
 _HALF_DAY = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d\d))?\s?([ap])\.?m\b\.?", re.IGNORECASE)
 _ZEROS = re.compile(r"(?:[.:]0+)+$")  # 9:00, 5.00, 2.0.0
 _DIGIT = re.compile(r"(?![0-9])\d")
-_YEAR = re.compile(r"1[1-9]\d\d|20\d\d")
+_YEAR = re.compile(r"1[1-9]\d\d|20\d\d")  # 1024 is more often a number
 # Up to 39, which kings and wars do not exceed; of one letter only behind a name ("Charles V"), as "I" is
 # a word and "X" may stand for anybody.
 _ROMAN = re.compile(r"(?<![\w'’.-])(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'’-])")
 _BEHIND_A_NAME = re.compile(r"\S\s+[A-Z][^\W\d_]*[a-z]\s+$")
 _FAR = 60  # characters before a numeral in which a name ends
 _UNITS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
-_WORDS = {
-    word: str(value)
-    for value, words in enumerate(
-        "zero|one first|two second|three third|four fourth|five fifth|six sixth|seven seventh|eight eighth|"
-        "nine ninth|ten tenth|eleven eleventh|twelve twelfth|thirteen thirteenth|fourteen fourteenth|"
-        "fifteen fifteenth|sixteen sixteenth|seventeen seventeenth|eighteen eighteenth|nineteen nineteenth|"
-        "twenty twentieth".split("|")
-    )
-    for word in words.split()
-} | {
-    "dozen": "12",
-    "thirty": "30",
-    "forty": "40",
-    "fifty": "50",
-    "sixty": "60",
-    "seventy": "70",
-    "eighty": "80",
-    "ninety": "90",
-    "hundred": "100",
-    "hundredth": "100",
-    "thousand": "1000",
-    "million": "1000000",
-}
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+)
+_WORDS = (
+    {word: str(value) for word, value in NUMBERS.items() if word != "billion"}
+    | {word: str(place) for place, word in enumerate(_ORDINALS.split(), 1)}
+    | {"dozen": "12", "hundredth": "100"}
+)
 _SET_ASIDE = (
     r"(?:\b(?:not|never|no longer|besides|beside|apart from|aside from|other than|except|excluding|"
     r"instead of|rather than|without|unlike)|n['’]t)[\s,]+(?:[\w'’-]+\s+){0,3}"
 )
-_ARTICLE = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
+_ARTICLE = re.compile(rf"^{any_of(ARTICLES)}\s+", re.IGNORECASE)
 
 
 def asks_something_else(prompt: str, query: str, target: str | None = None, read: str | None = None) -> bool:
@@ -154,7 +139,7 @@ def _readings(text: str) -> set[str]:
 
 def _written_out(found: re.Match) -> str:
     whole, _, part = found[1].partition(".")
-    zeros = _SCALES[found[2].lower()]
+    zeros = SCALES[found[2].lower()]
     return whole + part.ljust(zeros, "0") if len(part) <= zeros else found[0]
 
 
@@ -170,7 +155,6 @@ def _forms_of_dates(text: str) -> set[tuple[str | None, bool]]:
 
 def _with_days(text: str) -> str:
     """The text with days of a month as numbers: "15.3" for "15 March", "March 15th", "15.03." and "3/15"."""
-    months = MONTHS.split("|")
 
     def numbered(found: re.Match) -> str:
         one, other = int(found[1]), int(found[3])
@@ -178,7 +162,7 @@ def _with_days(text: str) -> str:
 
     def named(found: re.Match) -> str:
         day, month = found["day"] or found["then_day"], found["month"] or found["month_first"]
-        return f"{int(day)}.{months.index(month.lower()) + 1}"
+        return f"{int(day)}.{MONTHS.index(month.lower()) + 1}"
 
     return _NAMED_DAY.sub(named, _NUMBERED_DAY.sub(numbered, text))
 

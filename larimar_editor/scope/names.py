@@ -14,11 +14,11 @@ from functools import lru_cache
 
 from larimar_editor.data.other_names import groups_that_ship
 from larimar_editor.scope.initials import Abbreviation, abbreviation
-from larimar_editor.scope.small_words import OPENERS, PARTICLES, TITLES, WORDS_TOO
+from larimar_editor.scope.words import OPENERS, PARTICLES, TITLES, WORDS_TOO
 from larimar_editor.utils.text import plain_letters
 
 _WORD = re.compile(r"[^\W_]+")
-_ARTICLE = re.compile(r"\bthe\s+$", re.IGNORECASE)
+_THE = re.compile(r"\bthe\s+$", re.IGNORECASE)
 _BYNAME = re.compile(r" (?:the|of) [A-Z]")  # "Charles the Bald", "Edinburgh of the Seven Seas"
 _JOINED = frozenset(".-@/_:")  # "bombay.com"
 _APOSTROPHES = frozenset("'’")
@@ -258,5 +258,5 @@ def _apart(found: Iterable[_Found], length: int) -> list[_Found]:
 
 
 def _with_article(text: str, start: int) -> int:
-    before = _ARTICLE.search(text[max(0, start - 8) : start])
+    before = _THE.search(text[max(0, start - 8) : start])
     return start - len(before[0]) if before else start

@@ -6,20 +6,33 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from larimar_editor.scope.small_words import AUXILIARIES, MONTHS, OPENERS, PARTICLES, WEEKDAY
+from larimar_editor.scope.verbs import AUXILIARIES, MODALS, SUPPORT
+from larimar_editor.scope.words import (
+    ARTICLES,
+    MONTHS,
+    OPENERS,
+    OURS,
+    PARTICLES,
+    QUESTION_WORDS,
+    SUBJECTS,
+    WEEKDAY,
+    any_of,
+)
 
 _WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
 _CONTRACTED = re.compile(r"['’](?:s|re|d|ll|ve|m)$")
-_DETERMINERS = frozenset("the my our your a an".split())
+_DETERMINERS = ARTICLES | OURS
 _BEFORE_A_SUBJECT = AUXILIARIES | frozenset("about when where why how whether if".split())
-_NO_NOUN = AUXILIARIES | frozenset("who whom what which where when why how that this i me you we and".split())
-_PRONOUNS = frozenset("he she it they him her them his its their".split())
-_NO_NAMES = OPENERS | _NO_NOUN | _PRONOUNS
-_BEFORE_A_VERB = frozenset("do does did will would can could may might must should shall".split())
-_PREPOSITIONS = frozenset("about at behind by for from in near of on over since to under until with".split())
-_IN = frozenset("in at on during since".split())  # what is behind them is seldom what a question is about
+_NO_NOUN = AUXILIARIES | QUESTION_WORDS | frozenset("that this i me you we and".split())
+_NO_NAMES = OPENERS | _NO_NOUN | SUBJECTS.keys() | frozenset(SUBJECTS.values())
+_BEFORE_A_VERB = SUPPORT | MODALS
+# Without those that may be adjectives: "the past president Lena Orr".
+_PLAIN_PREPOSITIONS = frozenset(
+    "about at behind by for from in near of on over since to under until with".split()
+)
+_BEFORE_TIMES = frozenset("in at on during since".split())  # and seldom before what a question is about
 _JOINTS = PARTICLES | {"of", "the"}
-_TIME = re.compile(rf"\d|(?:{WEEKDAY}s?|{MONTHS}|christmas|easter)$", re.IGNORECASE)
+_DAY_OR_NUMBER = re.compile(rf"\d|(?:{WEEKDAY}s?|{any_of(MONTHS)}|christmas|easter)$", re.IGNORECASE)
 _NO_SMALL_NAMES = _NO_NAMES | frozenset(
     "today tomorrow yesterday tonight again really ever currently originally there here".split()
 )
@@ -64,14 +77,14 @@ def is_about_a_name(words: Sequence[str]) -> bool:
     open on Sundays?"
     """
     return any(
-        may_be_a_name(word) and not (before.lower() in _IN and _TIME.match(word))
+        may_be_a_name(word) and not (before.lower() in _BEFORE_TIMES and _DAY_OR_NUMBER.match(word))
         for before, word in pairwise(words)
     )
 
 
 def is_a_time(word: str) -> bool:
     """Whether it is a weekday, a month or a feast: "Christmas"."""
-    return _TIME.match(word) is not None and not word[0].isdigit()
+    return _DAY_OR_NUMBER.match(word) is not None and not word[0].isdigit()
 
 
 def is_a_name(phrase: str) -> bool:
@@ -135,7 +148,7 @@ class _Read:
     def names_beside(self, first: int, last: int) -> bool:
         """Whether a question may be about another name than this, or about a number."""
         others = [at for at in self.names if at and not first <= at <= last]
-        return any(self.plain[at - 1].lower() not in _IN for at in others)
+        return any(self.plain[at - 1].lower() not in _BEFORE_TIMES for at in others)
 
     def name_of_phrase(self, begin: int) -> int:
         """Where the name begins that a phrase ends in, as "the night ferry to Askerholm"; the phrase's own
@@ -157,7 +170,7 @@ class _Read:
 
     def prepositions(self, begin: int, end: int) -> frozenset[str]:
         """Those among the words from one to before another."""
-        return _PREPOSITIONS & {word.lower() for word in self.plain[begin:end]}
+        return _PLAIN_PREPOSITIONS & {word.lower() for word in self.plain[begin:end]}
 
     def role_at(self, begin: int) -> int | None:
         """Where the word is of a phrase like "the CEO", where "of" follows it; else None."""
@@ -169,7 +182,7 @@ class _Read:
         """Whether a noun may follow that belongs to the name, as in "Who is the German chancellor?" """
         behind = self.plain[last + 1] if last + 1 < len(self.plain) else ""
         verb = article > 0 and self.plain[article - 1].lower() in _BEFORE_A_VERB
-        return behind.islower() and not (verb or behind in _NO_NOUN or behind in _PREPOSITIONS)
+        return behind.islower() and not (verb or behind in _NO_NOUN or behind in _PLAIN_PREPOSITIONS)
 
     def end_of_name(self, first: int) -> int | None:
         """The last word of a name: of "Statue of Liberty", of "Orrery 3.2"."""

@@ -19,14 +19,20 @@ from larimar_editor.scope.naming import (
     subject_of,
     words_of,
 )
-from larimar_editor.scope.small_words import AUXILIARIES, COURTESIES, INTERJECTIONS
+from larimar_editor.scope.verbs import AUXILIARIES
+from larimar_editor.scope.words import (
+    COURTESIES,
+    INTERJECTIONS,
+    OWNERS,
+    QUESTION_WORDS,
+    SUBJECTS,
+    USUAL_PREPOSITIONS,
+    any_of,
+)
 from larimar_editor.utils.sentences import last_question, sentences
 
-AUXILIARY = rf"(?:{'|'.join(sorted(AUXILIARIES))})"
-ASKING = (
-    r"(?:(?:in|on|at|to|from|for|by|of|with|until|since|under)\s+)?"
-    r"(?:who|whom|what|which|where|when|why|how)\b"
-)
+AUXILIARY = any_of(AUXILIARIES)
+ASKING = rf"(?:{any_of(USUAL_PREPOSITIONS | {'until', 'since', 'under'})}\s+)?{any_of(QUESTION_WORDS)}\b"
 # "Hello Kitty" is no greeting.
 HEAD = (
     r"\W*(?:(?!(?:hi|hello|hey)\s+(?-i:[A-Z]))"
@@ -34,13 +40,14 @@ HEAD = (
 )
 _OPENING = re.compile(rf"^{HEAD}", re.IGNORECASE)
 # "They" may be people in general: "where do they eat haggis".
-_THEY = r"they(?=\s+[a-z]+(?:\s+(?:at|by|for|from|in|of|on|to|with))?\W*$)"
+_THEY = rf"they(?=\s+[a-z]+(?:\s+{any_of(USUAL_PREPOSITIONS)})?\W*$)"
+_PRONOUN = rf"(he|she|it|{any_of(OWNERS)}|{_THEY})\b"
 _BY_A_PRONOUN = [
     re.compile(HEAD + pattern, re.IGNORECASE)
     for pattern in (
         rf"(?:{ASKING}(?:\s+[a-z-]+){{0,3}}?(?:\s+{AUXILIARY}|['’]s)|{AUXILIARY})(?:n['’]t)?"
-        rf"\s+(he|she|it|his|her|its|their|{_THEY})\b",
-        rf"(he|she|it|his|her|its|their|{_THEY})\b",
+        rf"\s+{_PRONOUN}",
+        _PRONOUN,
         rf"{ASKING}(?:\s+[a-z-]+){{1,3}}\s+(him|her|it|them)\b(?=\W*$)",
     )
 ]
@@ -55,12 +62,10 @@ _TIME_OF_DAY = re.compile(
     r"\b(?:day|date|month|year)\s+(?:is|was)\s+it(?=\W*(?:now|today|again|tomorrow|yesterday)?\W*$)",
     re.IGNORECASE,
 )
-_OWNING = {"his": "he", "her": "she", "its": "it", "their": "they"}
-_ONE = {"him": "he", "them": "they", **_OWNING}
 _SHORT = 8  # words; a longer question has room for what it is about: "How hot does it get before tin melts?"
 LONGEST = 500  # characters of a question whose name is looked for
 _FEW = 3  # words of a courtesy, as "Thanks a lot!"
-_OWNED = re.compile(r"\b(?:his|her|its|their)\b", re.IGNORECASE)
+_OWNED = re.compile(rf"\b{any_of(OWNERS)}\b", re.IGNORECASE)
 _NEVER = re.compile(r"(?!)")
 # Where what was asked for may be meant: "Who wrote Hamlet?", not "Who was Hamlet?"; "What did Jobs found?"
 _WHO = re.compile(
@@ -97,7 +102,7 @@ def with_name(question: str, before: Iterable[str]) -> str | None:
     if found is None or subject is None:
         return None
     pronoun = found[1].lower()
-    owning = pronoun in _OWNING and not (pronoun == "her" and found.end(1) == len(question.rstrip(" ?.!")))
+    owning = pronoun in OWNERS and not (pronoun == "her" and found.end(1) == len(question.rstrip(" ?.!")))
     own = ("'" if subject.endswith("s") else "'s") if owning else ""
     start, end = found.span(1)
     return question[:start] + subject + own + question[end:]
@@ -141,7 +146,7 @@ def _pronoun_of(question: str) -> re.Match | None:
 def _one_of(found: re.Match) -> str:
     """ "he" of "him" and "his", and so on."""
     pronoun = found[1].lower()
-    return _ONE.get(pronoun, pronoun)
+    return SUBJECTS.get(pronoun, pronoun)
 
 
 def _named_before(pronoun: str, before: Iterable[str]) -> str | None:

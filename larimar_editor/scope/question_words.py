@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from larimar_editor.scope.clauses import Clause
-from larimar_editor.scope.small_words import MONTHS, PREPOSITIONS, WEEKDAY
 from larimar_editor.scope.times import (
+    CLOCK,
+    IN_AN_ERA,
     NUMBER,
     PART_OF_TIME,
     PERIOD,
     SHORT_DATE,
+    UNIT_OF_TIME,
+    YEAR,
     is_nothing_but_a_time,
     names_a_time,
 )
-from larimar_editor.scope.verbs import DONE
+from larimar_editor.scope.verbs import DONE, forms_of
+from larimar_editor.scope.words import MONTHS, PREPOSITIONS, SCALES, WEEKDAY, any_of
 
 _OF_PLACE = PREPOSITIONS - set(
     "about as because by during for from into of since to until with within without".split()
@@ -30,32 +35,31 @@ _LENGTH = (
 # Behind which prepositions a measure may stand: "for two hours", "within 45 days".
 _BEFORE_A_MEASURE = {"long": ("", "for", "within"), "far": ("", "for"), "often": ("",), "much": ("", "for")}
 _MEASURES = {  # what is asked for with "how", and with "what" or "which", and what such an answer has
-    "long": r"\b(?:(?:second|minute|hour|day|week|month|year|decade|lifetime)s?|centur(?:y|ies))\b|"
-    + _LENGTH,
-    "far": _LENGTH + r"|\b(?:steps?|laps?)\b",
+    "long": rf"\b(?:{UNIT_OF_TIME}|lifetimes?)\b|{_LENGTH}",
+    "far": rf"{_LENGTH}|\b(?:steps?|laps?)\b",
     "often": r"\b(?:every|each|once|twice|thrice|never|always|often|seldom|sometimes|(?:\d|[a-z]+) times|"
     r"(?:bi)?(?:dai|hour|night|week|fortnight|month|quarter|year|annual)ly|"
     r"(?:rare|regular|frequent|occasional|constant)ly)\b",
-    "much": r"\d|\b(?:half|nothing|(?:hundred|thousand|million|billion)s?)\b",
+    "much": rf"\d|\b(?:half|nothing|{any_of(('hundred', *SCALES))}s?)\b",
 }
 _PLACES = frozenset(
     "building city continent country county place region room state street town village".split()
 )
 _TIMES = {
-    "year": r"\b(?:1\d{3}|20\d\d)\b|\b\d+ (?:bc|ad)\b",
-    "month": rf"\b(?:{MONTHS})\b",
-    "day": rf"\b(?:{MONTHS}|{WEEKDAY})\b",
-    "date": rf"\b(?:{MONTHS})\b",
-    "time": r"\d[:.]\d\d|\d\s?[ap]\.?m\b|o['’]clock|noon|midnight|midday",
+    "year": rf"\b(?:{YEAR}|{IN_AN_ERA})\b",
+    "month": rf"\b{any_of(MONTHS)}\b",
+    "day": rf"\b(?:{any_of(MONTHS)}|{WEEKDAY})\b",
+    "date": rf"\b{any_of(MONTHS)}\b",
+    "time": CLOCK,
 }
 # "plays chess" does not say which instrument she plays.
 _OF_MANY_KINDS = frozenset(
-    "play plays played study studies studied support supports supported acquire acquires acquired buy "
-    "buys bought own owns owned win wins won like likes liked love loves loved hate hates hated prefer "
-    "prefers preferred use uses used want wants wanted teach teaches taught write writes wrote wear "
-    "wears wore read reads run runs ran lead leads led hold holds held have know knows knew see sees "
-    "saw make makes made follow follows followed take takes took get gets got keep keeps kept lose "
-    "loses lost join joins joined".split()
+    form
+    for verb in (
+        "acquire buy follow get hate hold join keep know lead like lose love make own play prefer read run "
+        "see study support take teach use want wear win write"
+    ).split()
+    for form in forms_of(verb)
 )
 # Behind these "in" may say in which language,
 _IN_WORDS = frozenset(
@@ -78,60 +82,107 @@ def fits_the_answer(statement: Clause, question: Clause, target: str | None) -> 
         question: the same words as a question.
         target: the answer; None where it is not known.
     """
-    word, kind = question.word, " ".join(question.kind)
-    last, its = statement.last, question.last
-    time = target is not None and names_a_time(target)
-    only_time = target is not None and time and is_nothing_but_a_time(target)
-    if word in ("who", "what") and not kind:
-        if time and (word == "who" or last in _OF_TIME):
-            # June is a name, and "recorded by" The 1975.
-            plain = only_time and last != "by" and not re.fullmatch(r"[^\W\d]+", str(target).strip(" ."))
-            return False if word == "who" and plain else None
-        if statement.is_copula and target and _is_a_state(target):
-            return None
-        return True if last == its else None
-    if not target or its not in ("", last):
+    if question.word in ("who", "what") and not question.kind:
+        return _fits_who(statement, question, target)
+    if not target or question.last not in ("", statement.last):
         return None
-    answer = target.lower()
-    if kind:
-        wanted = {"how": _MEASURES, "what": _TIMES}.get(word, {}).get(kind)
-        if wanted is not None:
-            # "Ada is 34" does not say how long she is; "the term of the lease is" says how long it is.
-            measured = not statement.is_copula or "of" in statement.content
-            if word == "how":
-                behind = last in _BEFORE_A_MEASURE[kind] and its == ""
-            else:
-                behind = only_time and last in ("", *_OF_TIME)  # not "leaves from platform 9.30"
-            return True if behind and measured and re.search(wanted, answer) else None
-        plain = word == "what" and not (last or its or statement.is_copula) and kind not in _PLACES
-        plain = plain and _OF_MANY_KINDS.isdisjoint(statement.content)
-        return True if plain and len(question.kind) == 1 and not time else None
-    if word == "when" and last in ("", *_OF_TIME):
-        if time:
-            return True if only_time else None  # "was recorded by" June Carter
-        vague = any(part.search(answer) for part in (NUMBER, PART_OF_TIME, PERIOD))
-        # "weekdays", "payday", "childhood": without a capital it may be any time.
-        named = re.search(r"[A-Z]", target) is not None and not SHORT_DATE.search(target)
-        return None if vague or not named or last in _OF_WHAT_HAPPENED else False
-    if word == "where" and (last in ("", *_OF_PLACE) or last == its):
-        if time or PERIOD.search(answer):
-            # "1600 Pennsylvania Avenue"; and the office is in room 1204, or Ada works at Century 21.
-            room = answer.isdigit() and (statement.tenses == {"present"} or last == "at")
-            named = re.search(r"[A-Z][a-z]+ \d", target) is not None and last == "at"
-            return False if only_time and not room and not named else None
-        placed = last in (its, *_PLAINLY_OF_PLACE) if last else answer.split()[0] in _OF_PLACE
-        verb = statement.content[-1] if last in ("in", "on") and not its and statement.content else ""
-        otherwise = verb in _IN_OTHER_WAYS and target.lstrip()[:1].islower()
-        if verb in _IN_WORDS or otherwise or (last == "on" and verb == "based"):
-            return None
-        return True if placed and not answer[0].isdigit() else None
-    if word == "how" and not last and not time and not statement.is_copula:
-        return True if answer.split()[0] in ("by", "using", "via") else None
-    if word == "why":
-        first = target.split()[0]
-        done = last == "for" and first.endswith("ing") and first.islower()  # "was fined for selling"
-        return True if done or last == "because" or answer.startswith(("because", "due ")) else None
-    return None
+    fits = _fits_a_kind if question.kind else _FITS[question.word]
+    return fits(statement, question, target)
+
+
+def _fits_who(statement: Clause, question: Clause, target: str | None) -> bool | None:
+    """Of "who" and "what" alone."""
+    last = statement.last
+    if target is not None and names_a_time(target) and (question.word == "who" or last in _OF_TIME):
+        # June is a name, and "recorded by" The 1975.
+        one_word = re.fullmatch(r"[^\W\d]+", target.strip(" .")) is not None
+        plain = question.word == "who" and last != "by" and not one_word and is_nothing_but_a_time(target)
+        return False if plain else None
+    if statement.is_copula and target and _is_a_state(target):
+        return None
+    return True if last == question.last else None
+
+
+def _fits_a_kind(statement: Clause, question: Clause, target: str) -> bool | None:
+    """Of "how long", "which year", "which town"."""
+    kind, last = " ".join(question.kind), statement.last
+    wanted = {"how": _MEASURES, "what": _TIMES}.get(question.word, {}).get(kind)
+    if wanted is None:
+        return True if _is_the_only_kind(statement, question) and not names_a_time(target) else None
+    # "Ada is 34" does not say how long she is; "the term of the lease is" says how long it is.
+    if statement.is_copula and "of" not in statement.content:
+        return None
+    if question.word == "how":
+        behind = last in _BEFORE_A_MEASURE[kind] and not question.last
+    else:  # not "leaves from platform 9.30"
+        behind = last in ("", *_OF_TIME) and _is_only_a_time(target)
+    return True if behind and re.search(wanted, target.lower()) else None
+
+
+def _is_the_only_kind(statement: Clause, question: Clause) -> bool:
+    """Whether the verb says that the answer is of the kind that stands with "which", whatever it is."""
+    bare = not (statement.last or question.last or statement.is_copula)
+    of_one_word = len(question.kind) == 1 and _PLACES.isdisjoint(question.kind)
+    return question.word == "what" and bare and of_one_word and _OF_MANY_KINDS.isdisjoint(statement.content)
+
+
+def _fits_when(statement: Clause, question: Clause, target: str) -> bool | None:
+    if statement.last not in ("", *_OF_TIME):
+        return None
+    if names_a_time(target):
+        return True if is_nothing_but_a_time(target) else None  # "was recorded by" June Carter
+    vague = any(part.search(target.lower()) for part in (NUMBER, PART_OF_TIME, PERIOD))
+    # "weekdays", "payday", "childhood": without a capital it may be any time.
+    named = re.search(r"[A-Z]", target) is not None and not SHORT_DATE.search(target)
+    return None if vague or not named or statement.last in _OF_WHAT_HAPPENED else False
+
+
+def _fits_where(statement: Clause, question: Clause, target: str) -> bool | None:
+    last, its, answer = statement.last, question.last, target.lower()
+    if last not in ("", its, *_OF_PLACE):
+        return None
+    if names_a_time(target) or PERIOD.search(answer):
+        # "1600 Pennsylvania Avenue"; and the office is in room 1204, or Ada works at Century 21.
+        room = answer.isdigit() and (statement.tenses == {"present"} or last == "at")
+        named = re.search(r"[A-Z][a-z]+ \d", target) is not None and last == "at"
+        return False if _is_only_a_time(target) and not room and not named else None
+    if not its and _says_otherwise(statement, target):
+        return None
+    placed = last in (its, *_PLAINLY_OF_PLACE) if last else answer.split()[0] in _OF_PLACE
+    return True if placed and not answer[0].isdigit() else None
+
+
+def _says_otherwise(statement: Clause, target: str) -> bool:
+    """Whether "in" or "on" stands before no place: "written in French", "works in finance", "based on"."""
+    verb = statement.content[-1] if statement.last in ("in", "on") and statement.content else ""
+    in_small_letters = target.lstrip()[:1].islower()
+    based_on = statement.last == "on" and verb == "based"
+    return verb in _IN_WORDS or (verb in _IN_OTHER_WAYS and in_small_letters) or based_on
+
+
+def _fits_how(statement: Clause, question: Clause, target: str) -> bool | None:
+    if statement.last or names_a_time(target) or statement.is_copula:
+        return None
+    return True if target.lower().split()[0] in ("by", "using", "via") else None
+
+
+def _fits_why(statement: Clause, question: Clause, target: str) -> bool | None:
+    first = target.split()[0]
+    done = statement.last == "for" and first.endswith("ing") and first.islower()  # "was fined for selling"
+    because = statement.last == "because" or target.lower().startswith(("because", "due "))
+    return True if done or because else None
+
+
+_FITS: dict[str, Callable[[Clause, Clause, str], bool | None]] = {
+    "when": _fits_when,
+    "where": _fits_where,
+    "how": _fits_how,
+    "why": _fits_why,
+}
+
+
+def _is_only_a_time(answer: str) -> bool:
+    return names_a_time(answer) and is_nothing_but_a_time(answer)
 
 
 def _is_a_state(answer: str) -> bool:

@@ -1,23 +1,28 @@
 """Whether an answer says when something is: "in the middle of May", "half past 9", but not "Theresa May".
 
-`PART_OF_TIME`, `PERIOD`, `NUMBER` and `SHORT_DATE` are what may say when, and may say something else. The
-first three are looked for in small letters, the last in an answer as it is.
+`YEAR`, `IN_AN_ERA`, `CLOCK` and `UNIT_OF_TIME` are what says when. `PART_OF_TIME`, `PERIOD`, `NUMBER` and
+`SHORT_DATE` are what may say when, and may say something else. All are looked for in small letters, but the
+last in an answer as it is.
 """
 
 from __future__ import annotations
 
 import re
 
-from larimar_editor.scope.small_words import MONTHS, WEEKDAY
+from larimar_editor.scope.words import MONTHS, NUMBERS, WEEKDAY, any_of
 
-_PLAIN_MONTHS = "|".join(month for month in MONTHS.split("|") if month not in ("march", "may"))
+YEAR = r"(?:1\d{3}|20\d\d)"
+IN_AN_ERA = r"\d+ (?:bc|ad)"
+CLOCK = r"(?:\d{1,2}[:.]\d\d|\d{1,2}\s?[ap]\.?m\b|o['’]clock|noon|midnight|midday)"
+UNIT_OF_TIME = r"(?:(?:second|minute|hour|day|week|month|year|decade)s?|centur(?:y|ies))"
+_MARCH_OR_MAY = any_of(("march", "may"))  # words as well
+_OTHER_MONTHS = set(MONTHS) - {"march", "may"}
 _TIME = re.compile(
-    r"\b(?:1\d{3}s?|20\d\ds?|\d{1,2}[:.]\d\d|\d{1,2}\s?[ap]\.?m\b|\d+ (?:bc|ad)|o['’]clock|noon|"
-    r"midnight|midday|today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
-    rf"{WEEKDAY}s?|"
-    r"(?:march|may) \d+|\d+(?:st|nd|rd|th)? (?:march|may)|thanksgiving|halloween|ramadan|"
-    rf"{_PLAIN_MONTHS}|"
-    r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|decades?|century|centuries))\b"
+    rf"\b(?:{YEAR}s?|{CLOCK}|{IN_AN_ERA}|{UNIT_OF_TIME}|"
+    r"today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
+    rf"{WEEKDAY}s?|{any_of(_OTHER_MONTHS)}|"
+    rf"{_MARCH_OR_MAY} \d+|\d+(?:st|nd|rd|th)? {_MARCH_OR_MAY}|"
+    r"thanksgiving|halloween|ramadan)\b"
 )
 # Where they end an answer they are a time: "in the early morning", not "on the night ferry".
 PART_OF_TIME = re.compile(
@@ -44,10 +49,8 @@ _NAMED_MAY = re.compile(
     r"\b(?!(?:In|On|By|From|After|Before|During|Around|About|Every|Each|This|Early|Late|Mid|Since|Until|The|Last|"
     r"Next)\b)[A-Z][\w'’-]*\s+(?:May|March)\W*$"
 )
-NUMBER = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
-    r"twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion|half|dozen|never|always)\b"
-)
+# "Ground Zero" is no time.
+NUMBER = re.compile(rf"\d|\b(?:{any_of(NUMBERS.keys() - {'zero'})}|half|dozen|never|always)\b")
 
 
 def names_a_time(target: str) -> bool:

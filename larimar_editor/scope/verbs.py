@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+MODALS = frozenset("will would can could shall should may might must".split())
 # Of each auxiliary what it says of the tense; nothing where that is empty.
 TENSES = {
     **dict.fromkeys("is are am does do".split(), "present"),
@@ -12,9 +13,11 @@ TENSES = {
     **dict.fromkeys("has have".split(), "has"),
     "had": "had",
     **dict.fromkeys("be been being".split(), ""),
-    **{word: word for word in "will would can could shall should may might must".split()},
+    **{word: word for word in MODALS},
 }
-_SUPPORT = frozenset("do does did".split())
+# Those that a question about a third may begin with.
+AUXILIARIES = frozenset(TENSES) - {"am", "be", "been", "being"}
+SUPPORT = frozenset("do does did".split())
 COPULAS = frozenset("is are am was were".split())
 _IRREGULAR = {
     base: frozenset(past.split("/"))
@@ -77,26 +80,37 @@ def is_form_of(form: str, base: str, support: str) -> bool:
     """Whether a verb is the form of another that "do" takes from it: "rose" of "rise" behind "did", "rises"
     behind "does".
     """
-    short = base[:-1] if _Y_CHANGES.search(base) else ""
     if support == "does":
-        if short:
-            return form == f"{short}ies"
-        return form == (f"{base}es" if base.endswith(("s", "x", "z", "ch", "sh", "o")) else f"{base}s")
-    if support != "did":
-        return False
+        return form == _present_of(base)
+    return support == "did" and form in _pasts_of(base)
+
+
+def forms_of(base: str) -> frozenset[str]:
+    """ "write", "writes", "wrote"."""
+    return _pasts_of(base) | {base, _present_of(base)}
+
+
+def _present_of(base: str) -> str:
+    if _Y_CHANGES.search(base):
+        return f"{base[:-1]}ies"
+    return f"{base}es" if base.endswith(("s", "x", "z", "ch", "sh", "o")) else f"{base}s"
+
+
+def _pasts_of(base: str) -> frozenset[str]:
+    """Its past, as far as the letters tell: of "prefer" with one "r" and with two."""
     if base in _IRREGULAR:
-        return form in _IRREGULAR[base]
+        return _IRREGULAR[base]
     if base.endswith("e"):
-        return form == f"{base}d"
+        return frozenset({f"{base}d"})
     doubled = f"{base}{base[-1:]}ed"
     if _DOUBLING.fullmatch(base):
-        return form == doubled
-    return form in ((f"{short}ied",) if short else (f"{base}ed", doubled))
+        return frozenset({doubled})
+    return frozenset({f"{base[:-1]}ied"} if _Y_CHANGES.search(base) else {f"{base}ed", doubled})
 
 
 def tenses_of(words: Sequence[str]) -> tuple[frozenset[str], str]:
     """The tenses of the auxiliaries among some words, and the form of "do" there; empty where none is."""
-    support = next((each for each in words if each in _SUPPORT), "")
+    support = next((each for each in words if each in SUPPORT), "")
     if support:
         tense = {"present": "has", "past": "had"} if "have" in words else {}
         return frozenset({tense.get(TENSES[support], TENSES[support])}), support
