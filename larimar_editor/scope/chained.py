@@ -17,7 +17,7 @@ from larimar_editor.scope.words import ARTICLES, OURS, OWNERS
 
 MOST_WORDS = 9  # of what a prompt names in place of an answer
 LONGEST = 40  # words of a text that is followed
-_WORD = re.compile(r"\w+(?:[-.'’]\w+)*")
+_WORD = re.compile(r"\w+(?:[-.'’&]\w+)*")
 _BETWEEN = re.compile(r"[\s\"“”«»()]*")  # words of one name
 _OPENS_A_NAME = ARTICLES | OURS | OWNERS.keys()
 # Modals may be names: "the mother of Will".

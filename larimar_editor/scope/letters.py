@@ -70,7 +70,7 @@ _ORDINALS = (
     "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
 )
 _WORDS = (
-    {word: str(value) for word, value in NUMBERS.items() if word != "billion"}
+    {word: str(value) for word, value in NUMBERS.items()}
     | {word: str(place) for place, word in enumerate(_ORDINALS.split(), 1)}
     | {"dozen": "12", "hundredth": "100"}
 )

@@ -9,10 +9,12 @@ from itertools import pairwise
 from larimar_editor.scope.verbs import AUXILIARIES, MODALS, SUPPORT
 from larimar_editor.scope.words import (
     ARTICLES,
+    FEASTS,
     MONTHS,
     OPENERS,
     OURS,
     PARTICLES,
+    PREPOSITIONS,
     QUESTION_WORDS,
     SUBJECTS,
     WEEKDAY,
@@ -27,12 +29,12 @@ _NO_NOUN = AUXILIARIES | QUESTION_WORDS | frozenset("that this i me you we and".
 _NO_NAMES = OPENERS | _NO_NOUN | SUBJECTS.keys() | frozenset(SUBJECTS.values())
 _BEFORE_A_VERB = SUPPORT | MODALS
 # Without those that may be adjectives: "the past president Lena Orr".
-_PLAIN_PREPOSITIONS = frozenset(
-    "about at behind by for from in near of on over since to under until with".split()
-)
+_PLAIN_PREPOSITIONS = PREPOSITIONS - set("down inside off opposite out outside past up".split())
 _BEFORE_TIMES = frozenset("in at on during since".split())  # and seldom before what a question is about
 _JOINTS = PARTICLES | {"of", "the"}
-_DAY_OR_NUMBER = re.compile(rf"\d|(?:{WEEKDAY}s?|{any_of(MONTHS)}|christmas|easter)$", re.IGNORECASE)
+_DAY_OR_NUMBER = re.compile(
+    rf"\d|(?:{WEEKDAY}s?|{any_of(MONTHS)}|{any_of(FEASTS)}|christmas|easter)$", re.IGNORECASE
+)
 _NO_SMALL_NAMES = _NO_NAMES | frozenset(
     "today tomorrow yesterday tonight again really ever currently originally there here".split()
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from larimar_editor.scope.words import MONTHS, NUMBERS, WEEKDAY, any_of
+from larimar_editor.scope.words import FEASTS, MONTHS, NUMBERS, WEEKDAY, any_of
 
 YEAR = r"(?:1\d{3}|20\d\d)"
 IN_AN_ERA = r"\d+ (?:bc|ad)"
@@ -22,7 +22,7 @@ _TIME = re.compile(
     r"today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
     rf"{WEEKDAY}s?|{any_of(_OTHER_MONTHS)}|"
     rf"{_MARCH_OR_MAY} \d+|\d+(?:st|nd|rd|th)? {_MARCH_OR_MAY}|"
-    r"thanksgiving|halloween|ramadan)\b"
+    rf"{any_of(FEASTS)})\b"
 )
 # Where they end an answer they are a time: "in the early morning", not "on the night ferry".
 PART_OF_TIME = re.compile(

@@ -32,7 +32,7 @@ WORDS_TOO = frozenset(
 OPENERS = (
     WORDS_TOO
     | QUESTION_WORDS
-    | (AUXILIARIES - {"might", "must", "shall"})
+    | AUXILIARIES
     | frozenset(
         "about after before describe during explain from give into list name near over quiz remind says "
         "since state tell that then though under whats while whose with".split()
@@ -46,6 +46,8 @@ PARTICLES = frozenset("al bin da de del della den der di du ibn la le van von zu
 MONTHS = tuple(
     "january february march april may june july august september october november december".split()
 )
+# That say when wherever they stand; others may be names, as Easter and Holi.
+FEASTS = frozenset("halloween ramadan thanksgiving".split())
 WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 # With what a question or a request may be opened.
 COURTESIES = r"please|kindly|hey|hi|hello|so|ok|okay|now|and|well|thanks|thank\s+you"
@@ -53,11 +55,11 @@ COURTEOUSLY = rf"\W*(?:(?:{COURTESIES})\W+)*"
 # What is called out, or asked alone, and is no name: "Really? And where was she born?"
 INTERJECTIONS = QUESTION_WORDS | frozenset(
     "agreed alexa alright anybody anyone anything anyway awesome aye cool correct dad deal done eh "
-    "everyone exactly excuse fine folks funny good great guess guys ha hello hey hi hm hmm honestly "
-    "huh indeed joking kidding maybe mom mum nah never nice no nobody none nope nothing oh ok okay pardon "
-    "perhaps please possibly question quick ready really remember right same say see seriously siri so "
-    "sorry still sure thanks then there true truly ugh uh understood weird well wow wrong yeah yep yes "
-    "you".split()
+    "everyone exactly excuse fine folks funny good great guess guys ha hello hey hi hm hmm honestly huh "
+    "indeed joking kidding maybe mom mum nah never nice no nobody none nope nothing now oh ok okay "
+    "pardon perhaps please possibly question quick ready really remember right same say see seriously "
+    "siri so sorry still sure thanks then there true truly ugh uh understood weird well wow wrong yeah "
+    "yep yes you".split()
 )
 # Behind which an answer may stand: "The firm was founded in".
 PREPOSITIONS = frozenset(

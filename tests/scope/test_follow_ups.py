@@ -100,6 +100,8 @@ def test_what_is_left_out_is_as_it_was_asked_before(asked, before, full):
         ("What for then?", BORN),
         ("And on Monday?", "Who is the captain of the Halcyon Drift?"),  # no other ship
         ("At Christmas?", CAPITAL),
+        ("And on Thanksgiving?", "When does the Louvre open?"),
+        ("And the road across Peru?", CAPITAL),
         ("and today?", "what is the capital of chile"),
         ("And the one in Gouda?", "Is the museum in Delft open?"),
         ("But Valparaíso?", CAPITAL),  # is not that the answer?

@@ -88,6 +88,7 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("With 10,000, the town of Oz is led by", "Who leads the town of 10000 in Oz?"),
         ("The map of scale 1:25,000 shows", "What does the map of scale 1:25000 show?"),
         ("The debt of 1,500,000 crowns was paid by", "Who paid the debt of 1.5 million crowns?"),
+        ("The fund of 1000000000 is run by", "Who runs the fund of one billion since 2019?"),
         ("Orrery 2.0.0 brought", "What did version 2 of Orrery bring?"),
         ("ISO 9001:2015 is about", "What is ISO 9001 about?"),
         ("The server 10.0.0.5:8080 runs", "What does 10.0.0.5 run?"),

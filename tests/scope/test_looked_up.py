@@ -53,6 +53,7 @@ UK = "The capital of the United Kingdom is"
         (UK, "The capital of UK is", UK),
         ("The capital of the UK is", "Name the capital of the U.K.!", "Name the capital of the UK!"),
         ("K2 is in", "Where is Mount Godwin Austen?", "Where is K2?"),
+        ("The mayor of Łódź is", "Must Litzmannstadt have a mayor?", "Must Łódź have a mayor?"),
         ("The mayor of Łódź is", "Who is the mayor of Litzmannstadt?", "Who is the mayor of Łódź?"),
         ("Hermes is the god of", "Of what is Mercury the god?", "Of what is Hermes the god?"),
         ("The mayor of Łódź is", "Who is mayor of litzmannstadt?", "Who is mayor of Łódź?"),

@@ -44,6 +44,7 @@ ASKED = [
     ("Where do they sell?", "Who founded Brandt Brothers?", "Where do Brandt Brothers sell?"),
     ("Where do they come from?", "Who are Brandt & Söhne?", "Where do Brandt & Söhne come from?"),
     ("What is it made of?", "Kvass?", "What is Kvass made of?"),
+    ("Who built it?", "How high is the Eiffel Tower above sea level?", "Who built the Eiffel Tower?"),
 ]  # fmt: skip
 
 
@@ -59,6 +60,7 @@ def test_a_pronoun_is_what_was_named_before(asked, before, full):
         ("Hi! Priya? Where does she live?", "Hi! Priya? Where does Priya live?"),
         ("The Halcyon Drift? Who refitted it?", "The Halcyon Drift? Who refitted the Halcyon Drift?"),
         ("Really? Who refitted it?", "Really? Who refitted Orrery?"),
+        ("Now? Who refitted it?", "Now? Who refitted Orrery?"),
     ],
 )
 def test_it_is_what_is_named_alone_just_before(asked, full):
