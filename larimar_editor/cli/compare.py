@@ -67,6 +67,6 @@ def compare(
     )
     summary = find("compare").run(context, out)
     if not summary["rows"]:
-        raise ValueError(f"no method could be run; the logs are in {out}")
+        raise ValueError("no method could be run; the lines above say why")
     typer.echo((out / "table.md").read_text(encoding="utf-8"))
     typer.echo(f"written: {out}/table.md, .tex, .csv, figure.png, summary.json, records.jsonl")

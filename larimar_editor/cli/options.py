@@ -44,18 +44,26 @@ def device_named(value: str | None) -> str | None:
     """The device's name as torch has it; EasyEdit's users say 0. None of None."""
     if value is None:
         return None
-    import torch
+    name, index = _known_device(value)
+    if name.startswith("cuda"):
+        import torch
 
+        if index >= (count := torch.cuda.device_count()):
+            raise typer.BadParameter(f"no device {value!r}: torch finds {count} GPUs here")
+    return name
+
+
+def _known_device(value: str) -> tuple[str, int]:
+    """The device's name as torch has it and its index, whether it is here or not."""
     name = f"cuda:{value}" if value.isdigit() else value
     if name == "cpu":
-        return name
+        return name, 0
+    import torch
+
     try:
-        index = torch.device(name).index or 0
+        return name, torch.device(name).index or 0
     except RuntimeError as error:
         raise typer.BadParameter(f"no device {value!r}: cpu, cuda or cuda:N") from error
-    if name.startswith("cuda") and index >= torch.cuda.device_count():
-        raise typer.BadParameter(f"no device {value!r}: torch finds {torch.cuda.device_count()} GPUs here")
-    return name
 
 
 DeviceOption = Annotated[
@@ -96,7 +104,7 @@ ModelOption = Annotated[str, typer.Option(help="Which MODEL.yaml.")]
 MethodsOption = Annotated[
     Optional[str],
     typer.Option(
-        help="Methods to run, comma-separated, as EasyEdit names them. By default all that can run. "
+        help="Methods to run, comma-separated, as in LARIMAR,ROME,memit. By default all that can run. "
         "Those whose cases are finished have their rows either way."
     ),
 ]
@@ -156,12 +164,14 @@ def _number(value: Any) -> Any:
 
 
 def methods_devices(devices: str | None) -> list[str]:
-    """Devices, comma-separated, as EasyEdit's methods take them: cpu or a CUDA index; none of None."""
-    return (
-        []
-        if devices is None
-        else [each.strip().removeprefix("cuda:").replace("cuda", "0") for each in devices.split(",")]
-    )
+    """Devices, comma-separated, as EasyEdit's methods take them: cpu or a CUDA index; none of None. They need
+    not be here: cases that were finished on another machine count.
+
+    Raises:
+        typer.BadParameter: a name that no device has.
+    """
+    names = [_known_device(each)[0] for each in names_in(devices) or ()]
+    return [name.removeprefix("cuda:").replace("cuda", "0") for name in names]
 
 
 def names_in(text: str | None) -> list[str] | None:

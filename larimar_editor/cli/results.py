@@ -83,7 +83,8 @@ def results(
 
     def beside(table: Planned) -> EasyEditBaselines:
         where = methods_devices(methods_on or table.methods_device or device)
-        return EasyEditBaselines(names_in(methods), where, typer.echo, not untimed)
+        say = lambda line: typer.echo(f"{table.name}: {line}")
+        return EasyEditBaselines(names_in(methods), where, say, not untimed)
 
     making = Making.of(planned, context, beside, [] if write_only else chosen)
     if not replace_tables and (other := making.made_otherwise()):

@@ -17,7 +17,7 @@ from larimar_editor.cli.options import (
 
 
 def search_settings(
-    method: Annotated[str, typer.Argument(help="As EasyEdit names it, such as ROME.")],
+    method: Annotated[str, typer.Argument(help="Of EasyEdit's, such as ROME.")],
     edits: Annotated[int, typer.Option(help="How many edits to tune on.", min=2)] = 6,
     data: Annotated[
         Optional[Path],
@@ -50,7 +50,7 @@ def search_settings(
     it in place of the file that was searched from.
     """
     from larimar_editor.data.edits import load_edits
-    from larimar_editor.easyedit.baselines.jobs import chosen_methods, hparams_file
+    from larimar_editor.easyedit.baselines.jobs import chosen_methods, hparams_file, methods_named
     from larimar_editor.easyedit.baselines.search import (
         GRIDS,
         number,
@@ -65,6 +65,7 @@ def search_settings(
 
     source = find_easyedit()
     typer.echo(f"EasyEdit: {source.version} ({source.found_by}), {source.package}")
+    (method,) = methods_named([method])
     given = settings_of(grid, "--try")
     if alone := [name for name, values in given.items() if not isinstance(values, list) or not values]:
         raise typer.BadParameter(f"--try {alone[0]} needs a list of values, such as {alone[0]}=[0.1, 0.5]")

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from larimar_editor import LarimarForCausalLM
 from larimar_editor.checkpoints import shipped
 from larimar_editor.cli import app, main
-from larimar_editor.cli.options import settings_of
+from larimar_editor.cli.options import methods_devices, settings_of
 from larimar_editor.evaluation.harness.evaluation import Evaluation
 from larimar_editor.model.loading import load_larimar
 from larimar_editor.pretrained.embedded import DECODER
@@ -157,6 +157,17 @@ def test_values_of_settings_are_numbers_where_they_look_like_it_and_names_are_ch
         settings_of(["x=[1,"])
     with pytest.raises(ValueError, match="no setting is called scope_treshold"):
         load_larimar(None, "float32", {"scope_treshold": 0.5})
+
+
+def test_devices_of_methods_need_not_be_here_but_have_to_be_devices(tmp_path):
+    """What was finished on another machine counts; a name that was mistyped had left every row out."""
+    assert methods_devices("cuda, cuda:97,3,cpu") == ["0", "97", "3", "cpu"] and methods_devices(None) == []
+    for wrong in ("cdua", "cuda:x", "cuda,", ""):
+        with pytest.raises(typer.BadParameter, match="no device '"):
+            methods_devices(wrong)
+    given = ["eval", "compare", "--methods-device", "cdua", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 2 and "no device 'cdua'" in done.output and not (tmp_path / "out").exists()
 
 
 def test_perplexity_of_a_text_out_of_scope_is_the_base_models(folder, tmp_path):
@@ -372,7 +383,7 @@ def test_an_evaluation_runs_as_its_yaml_file_says_and_tells_what_it_does_not_rea
         seen.append(context)
         out.mkdir(parents=True)
         (out / "table.md").write_text("")
-        return {}
+        return {"rows": [], "left_out": {}}
 
     monkeypatch.setattr(Evaluation, "run", run)
     file = tmp_path / "mine.yaml"  # in a folder of any name

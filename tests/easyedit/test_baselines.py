@@ -10,12 +10,14 @@ import pandas as pd
 import pytest
 import torch
 from known_records import Given, record
+from typer.testing import CliRunner
 
+from larimar_editor.cli import app
 from larimar_editor.data.edits import load_edits
 from larimar_editor.easyedit.baselines import conditions
 from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.baselines.in_context import telling
-from larimar_editor.easyedit.baselines.jobs import Job, digest
+from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
 from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits, returning_weights
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.records import LeftOut
@@ -196,3 +198,39 @@ def test_of_several_devices_the_one_counts_that_has_the_cases(tmp_path, monkeypa
     assert len(beside.single_edits(context, "ROME", edits)) == 2 and ran == ["cpu", "7"]
     with pytest.raises(LeftOut, match="no CUDA device 7 here"):
         EasyEditBaselines(devices=("7",)).single_edits(context, "MEMIT", edits)
+
+
+def test_methods_are_named_in_any_letters_and_one_that_there_is_not_is_refused():
+    """It would have no row, and nobody would be told."""
+    assert EasyEditBaselines(["LARIMAR", "memit", "UltraEdit", "lora"]).only == [
+        "LARIMAR",
+        "MEMIT",
+        "ULTRAEDIT",
+        "LoRA",
+    ]
+    assert EasyEditBaselines(list(HPARAMS_CLASSES)).only == list(HPARAMS_CLASSES)
+    for unknown in ("KN", "", "ROME2"):
+        with pytest.raises(ValueError, match=f"no method '{unknown}'; there are LARIMAR, ROME, "):
+            EasyEditBaselines(["ROME", unknown])
+    assert EasyEditBaselines().only is None
+
+
+def test_a_method_that_a_table_does_not_take_is_told_of(tmp_path):
+    said = []
+    beside = EasyEditBaselines(["larimar", "ike", "rome"], log=said.append)
+    beside.methods(Context(HPARAMS, out=tmp_path), ("ROME", "FT"))
+    assert said == ["no rows of IKE: these are of ROME, FT"], "Larimar's row stands there by another name"
+
+
+def test_a_comparison_without_a_row_says_why(tmp_path):
+    """Once it pointed to logs that were not there."""
+    done = CliRunner().invoke(app, ["compare", "--methods", "IKE", "--edits", "1", "--out", str(tmp_path)])
+    assert isinstance(done.exception, ValueError) and "the lines above say why" in str(done.exception)
+    assert "no rows of IKE: these are of LARIMAR, ROME" in done.output
+
+
+def test_a_table_that_has_no_row_for_want_of_a_device_is_an_error(tmp_path):
+    given = ["eval", "compare", "--baselines", "1", "--methods-device", "97", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, given)
+    assert "LARIMAR is left out: there is no CUDA device 97 here" in done.output
+    assert isinstance(done.exception, ValueError) and "no row of compare was measured" in str(done.exception)

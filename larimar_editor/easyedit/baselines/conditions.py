@@ -16,9 +16,11 @@ from larimar_editor.easyedit.baselines.jobs import (
     Job,
     chosen_methods,
     hparams_file,
+    methods_named,
     run,
 )
 from larimar_editor.easyedit.finding import find_easyedit
+from larimar_editor.evaluation.harness.baselines import LARIMAR
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime
 from larimar_editor.evaluation.harness.records import LeftOut
@@ -30,18 +32,25 @@ class EasyEditBaselines:
     """Implements `larimar_editor.evaluation.harness.baselines.Baselines`.
 
     Attributes:
-        only: names of the methods to run; None runs all. Others have a row where all of it is there from
-            earlier.
+        only: names of the methods to run, in any case of letters; None runs all. Others have a row where all
+            of it is there from earlier.
         devices: "cpu" or a CUDA index in place of each YAML file's; none leaves it. Of several the first
             counts on which a method's cases are finished, or else the first that is here.
         log: gets the line of a method that is left out.
         timed: see `Job`.
+
+    Raises:
+        ValueError: ``only`` names a method that there is not.
     """
 
     only: Sequence[str] | None = None
     devices: Sequence[str] = ()
     log: Callable[[str], None] = print
     timed: bool = True
+
+    def __post_init__(self):
+        if self.only is not None:
+            object.__setattr__(self, "only", methods_named(self.only))
 
     def methods(self, context: Context, wanted: Sequence[str] | None = None) -> list[str]:
         """Those of ``wanted``, or of all, that EasyEdit has and that have a YAML file for the context's
@@ -56,7 +65,10 @@ class EasyEditBaselines:
         if self.only is None:
             return chosen_methods(wanted, folder, model, self.log)
         every = list(HPARAMS_CLASSES if wanted is None else wanted)
-        asked = [name for name in self.only if wanted is None or name in wanted]
+        asked = [name for name in self.only if name in every]
+        # Where LARIMAR has no row, Larimar has rows of its own.
+        if without := [name for name in self.only if name not in every and name != LARIMAR]:
+            self.log(f"no rows of {', '.join(without)}: these are of {', '.join(every)}")
         others = [name for name in every if name not in asked]
         chosen = chosen_methods(asked, folder, model, self.log)
         chosen += chosen_methods(others, folder, model, lambda why: None)
@@ -106,12 +118,15 @@ class EasyEditBaselines:
                 raise LeftOut("")
             job = next((each for each in jobs if _is_here(each.device)), None)
         if job is None:
-            raise LeftOut(f"{method} is left out: there is no CUDA device {self.devices[0]} here")
+            raise self._left_out(f"{method} is left out: there is no CUDA device {self.devices[0]} here")
         reasons: list[str] = []
         if not run(job, reasons.append):
-            self.log(" ".join(reasons))
-            raise LeftOut(" ".join(reasons))
+            raise self._left_out(" ".join(reasons))
         return job.results()
+
+    def _left_out(self, why: str) -> LeftOut:
+        self.log(why)
+        return LeftOut(why)
 
 
 def _is_here(device: str | None) -> bool:

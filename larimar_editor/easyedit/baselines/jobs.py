@@ -155,11 +155,23 @@ def hparams_file(folder: Path, method: str, model: str) -> Path:
     return folder / method / f"{model}.yaml"
 
 
+def methods_named(names: Sequence[str]) -> list[str]:
+    """Methods as EasyEdit spells them, in whichever letters they are given.
+
+    Raises:
+        ValueError: one whose hyperparameter class is not known; the message names those that there are.
+    """
+    spelt = {name.lower(): name for name in HPARAMS_CLASSES}
+    if unknown := [name for name in names if name.lower() not in spelt]:
+        raise ValueError(f"no method {unknown[0]!r}; there are {', '.join(HPARAMS_CLASSES)}")
+    return [spelt[name.lower()] for name in names]
+
+
 def chosen_methods(
     methods: Sequence[str] | None, hparams: Path, model: str, say: Callable[[str], None]
 ) -> list[str]:
-    """Those of ``methods``, or of all, that this EasyEdit has and a YAML file exists for; ``say`` gets a line
-    for the others.
+    """Those of ``methods`` (names of `HPARAMS_CLASSES`), or of all, that this EasyEdit has and a YAML file
+    exists for; ``say`` gets a line for the others.
     """
     importlib.import_module("easyeditor")  # registers LARIMAR
     has = available_methods()
@@ -170,11 +182,6 @@ def chosen_methods(
             say(f"{method} is left out: this EasyEdit has no such method")
         elif not hparams_file(hparams, method, model).exists():
             say(f"{method} is left out: there is no {hparams_file(hparams, method, model)}")
-        elif method not in HPARAMS_CLASSES:
-            say(
-                f"{method} is left out: its hyperparameter class is not known to "
-                "larimar_editor.easyedit.baselines.jobs"
-            )
         else:
             chosen.append(method)
     if methods is None:

@@ -220,9 +220,12 @@ def _machines(conditions: Sequence[Condition], records: Sequence[Mapping]) -> di
 
 def run_in_turn(
     evaluations: Sequence[Evaluation], context: Context, out: Path, say: Callable[[str], None]
-) -> None:
+) -> list[str]:
     """Run evaluations, each into the folder of its name in ``out``, where ``tables.md`` has the tables of
     several together. The first process tells ``say`` each table once it is made.
+
+    Returns:
+        names of those without a row, as all that was to have one was left out.
     """
     first = processes().is_main_process
     summaries, tables = [], []
@@ -233,6 +236,8 @@ def run_in_turn(
             say(f"{each.name}: {each.title}\n\n{tables[-1]}")
     if first and len(evaluations) > 1:
         (out / "tables.md").write_text(all_tables(summaries, tables), encoding="utf-8")
+    made = zip(evaluations, summaries)
+    return [each.name for each, summary in made if not summary["rows"] and any(summary["left_out"].values())]
 
 
 def unread(context: Context, reads: Collection[str]) -> list[str]:
