@@ -144,3 +144,16 @@ def test_scientific_notation_that_yaml_reads_as_text_becomes_a_number(tmp_path):
     assert LarimarHyperParams.from_hparams(str(tmp_path / "h")).addressing_alpha == 1e-3
     (tmp_path / "h.json").write_text(json.dumps({"alg_name": "LARIMAR", "model_name": "m"}))
     assert LarimarHyperParams.from_json(str(tmp_path / "h.json")).model_name == "m"
+
+
+def test_files_are_written_anew_as_yaml_and_others_left_alone(tmp_path):
+    """A JSON file once became YAML under its old name, which nothing reads."""
+    mine, other = tmp_path / "mine.yaml", tmp_path / "mine.json"
+    mine.write_text("# My own\nalg_name: LARIMAR\nmodel_name: m\nseed: 3\n")
+    other.write_text('{"alg_name": "LARIMAR", "model_name": "m"}')
+    before = mine.read_text(), other.read_text()
+    refused = CliRunner().invoke(app, ["data", "hparams", str(mine), str(other)])
+    assert refused.exit_code == 2 and (mine.read_text(), other.read_text()) == before
+    assert CliRunner().invoke(app, ["data", "hparams", str(mine)]).exit_code == 0
+    assert mine.read_text().startswith("# My own\n\n# EasyEdit's keys.")
+    assert LarimarHyperParams.from_hparams(mine).seed == 3

@@ -19,6 +19,7 @@ from larimar_editor.cli.options import (
     DtypeOption,
     TextOption,
 )
+from larimar_editor.utils.files import written_whole
 from larimar_editor.utils.json_files import records_in, write_records
 
 app = typer.Typer(
@@ -350,10 +351,16 @@ def hparams(
     """Write hyperparameter files anew, with every key and its meaning; values stay as they are."""
     from larimar_editor.hparams import LarimarHyperParams
 
+    if others := [path for path in files if path.suffix not in (".yaml", ".yml")]:
+        raise typer.BadParameter(
+            f"{others[0]} is to be overwritten with YAML, and is not named .yaml or .yml"
+        )
     for path in files:
         text = path.read_text(encoding="utf-8")
         title = text.split("\n")[0].lstrip("# ") if text.startswith("#") else "Larimar"
-        path.write_text(LarimarHyperParams.from_hparams(path).to_yaml(title), encoding="utf-8")
+        anew = LarimarHyperParams.from_hparams(path).to_yaml(title)
+        with written_whole(path) as file:
+            file.write(anew)
 
 
 @app.command()

@@ -67,6 +67,11 @@ def results(
     from larimar_editor.hparams import find_hparams
     from larimar_editor.utils.files import find_config
 
+    if out.name in ("", ".."):
+        raise typer.BadParameter(
+            f"{out} has no name, after which the page of results is named: give the folder's own",
+            param_hint="--out",
+        )
     planned = Plan.read(find_config(plan))
     chosen = names_in(only)
     if chosen and (unknown := set(chosen) - {each.name for each in planned.tables}):

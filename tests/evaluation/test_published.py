@@ -265,6 +265,16 @@ def test_the_command_writes_pages_without_measuring(published, tmp_path):
     assert done.exit_code == 2 and "not planned: scope" in done.output
 
 
+def test_the_page_is_beside_a_folder_with_a_dot_in_its_name(published, tmp_path):
+    folder = published.folder.rename(tmp_path / "v0.1")
+    given = ["results", "--plan", str(tmp_path / "plan.yaml"), "--write-only", "--out"]
+    assert CliRunner().invoke(app, [*given, str(folder)]).exit_code == 0
+    assert (tmp_path / "v0.1.md").exists() and not (tmp_path / "v0.md").exists()
+    for nameless in (".", "..", "/"):
+        done = CliRunner().invoke(app, [*given, nameless])
+        assert done.exit_code == 2 and "has no name" in done.output, "before anything is measured"
+
+
 def test_the_comparison_is_made_by_one_command(monkeypatch, tmp_path):
     monkeypatch.setattr(conditions, "EasyEditBaselines", lambda *given: Given(RECORDS))
     done = CliRunner().invoke(app, ["compare", "--edits", "4", "--out", str(tmp_path)])

@@ -98,7 +98,7 @@ class Published:
         ``introduction.md`` and ``closing.md``; and other pages with their blocks made anew. Gives each path
         once it is written.
         """
-        page = self.folder.with_suffix(".md")
+        page = self.folder.with_name(f"{self.folder.name}.md")  # a name may have a dot, as v0.1
         introduction, closing = self.folder / "introduction.md", self.folder / "closing.md"
         page.write_text(self.page(_text(introduction, "# Results"), _text(closing)), encoding="utf-8")
         yield page
