@@ -86,6 +86,8 @@ def train_detector(
     schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
     try:
         run = DetectorRun.of(out, checkpoint, stage, encoder, device, go_on)
+        if into is not None:
+            run.refuse_in_part(schedule, until)
         run.train(read_facts(data), schedule, rank, until, workers)
         typer.echo(json.dumps(run.report()))
         if into is not None:

@@ -22,6 +22,7 @@ from larimar_editor.training.detector import loop, stages
 from larimar_editor.training.detector.examples import MINED, NEGATIVES, POSITIVES, example, varied
 from larimar_editor.training.detector.loop import Schedule, read_facts, train_stage, trained_weights
 from larimar_editor.training.detector.mining import Query, mined
+from larimar_editor.training.detector.run import DetectorRun, Unfit
 from larimar_editor.training.detector.stages import STAGES
 
 
@@ -331,6 +332,40 @@ def test_one_stage_is_trained_on_and_half_of_it_is_kept(facts, tmp_path):
     assert done.exit_code == 0, done.output
     bare = load_file(tmp_path / "after" / "model.safetensors")
     assert bare.keys() == after.keys() - {"scope.look.reads_target"}, "the run is done: only the mark goes"
+
+
+def test_a_checkpoint_that_would_lack_a_stage_is_refused_before_any_is_trained(tmp_path):
+    """It was said after hours of training."""
+    run = tmp_path / "run"
+    given = ["train-detector", "not-read-yet.jsonl", "--steps", "9", "--out", str(run)]
+    given += ["--into", str(tmp_path / "new")]
+    for options in (["--stage", "look"], ["--until", "8"]):
+        done = CliRunner().invoke(app, [*given, *options])
+        assert done.exit_code == 2 and "--into needs both stages" in " ".join(
+            done.output.replace("│", " ").split()
+        )
+        assert not run.exists()
+
+
+def test_what_a_run_will_have_is_known_before_it(tmp_path):
+    made = lambda *stages, own=(): DetectorRun(
+        tmp_path, None, "encoder", "cpu", stages, {}, None, {f"{name}.x": torch.zeros(1) for name in own}
+    )
+    schedule = Schedule(steps=4)
+    made("candidates", "look").refuse_in_part(schedule)
+    made("look", own=("candidates", "look")).refuse_in_part(schedule)
+    made("reader", own=("candidates", "look", "reader")).refuse_in_part(schedule, until=9)
+    for run, until in ((made("look"), None), (made("candidates", "look"), 3), (made("reader"), None)):
+        with pytest.raises(Unfit, match="--into needs both stages"):
+            run.refuse_in_part(schedule, until)
+    (tmp_path / "candidates" / "step-00000004").mkdir(parents=True)
+    (tmp_path / "candidates" / loop.WEIGHTS).touch()
+    saves.note_step(tmp_path / "candidates" / "step-00000004", 4)
+    made("look").refuse_in_part(schedule)
+    with pytest.raises(Unfit, match="finished: candidates"):
+        made("candidates", "look").refuse_in_part(schedule, until=3)  # the first is kept, the other not ended
+    with pytest.raises(Unfit, match="finished: none"):
+        made("candidates").refuse_in_part(Schedule(steps=6), until=5)  # what is there is trained on, half-way
 
 
 def test_a_file_that_is_none_is_refused_by_line(tmp_path):

@@ -97,7 +97,7 @@ def train_stage(
     training = _Training.of(stage, schedule, folder)
     first = training.go_on()
     last = saves.last_step(schedule.steps, until)
-    if first >= last and (folder / WEIGHTS).exists():
+    if _is_kept(folder, last):
         warnings.warn(
             f"{folder} has its {first} steps, and is not trained on: what is there is kept",
             stacklevel=2,
@@ -107,6 +107,18 @@ def train_stage(
     _take_steps(training, facts, range(first, last), workers)
     if last == schedule.steps:
         training.write_weights()
+
+
+def will_be_finished(folder: Path, schedule: Schedule, until: int | None = None) -> bool:
+    """Whether a stage's folder has its weights once `train_stage` has trained there."""
+    last = saves.last_step(schedule.steps, until)
+    return last == schedule.steps or _is_kept(folder, last)
+
+
+def _is_kept(folder: Path, last: int) -> bool:
+    """Whether a stage is finished and has gone as far as it is to go, and so is not trained on."""
+    state = saves.last(folder)
+    return (folder / WEIGHTS).exists() and (saves.step_of(state) if state else 0) >= last
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ into a checkpoint at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,13 @@ from larimar_editor.model.scoping import INTERNAL, NO_READER
 from larimar_editor.scope.detectors import sentence_encoder, stage_weights
 from larimar_editor.scope.look import READS_TARGET, CloserLook
 from larimar_editor.scope.low_rank import mixed, shortened
-from larimar_editor.training.detector.loop import Schedule, train_stage, trained_weights
+from larimar_editor.training.detector.loop import (
+    WEIGHTS,
+    Schedule,
+    train_stage,
+    trained_weights,
+    will_be_finished,
+)
 from larimar_editor.training.detector.stages import RANKS, STAGES
 
 _BOTH = ("candidates", "look")  # a detector's stages; the reader is an addition
@@ -105,6 +111,21 @@ class DetectorRun:
             stage = STAGES[name](encoder, rank or RANKS[name], self.starts.get(name), **also)
             train_stage(stage, facts, schedule, self.out / name, until, workers)
 
+    def refuse_in_part(self, schedule: Schedule, until: int | None = None) -> None:
+        """Before hours of training: whether `write` will have what it needs after `train` with these.
+
+        Raises:
+            Unfit: it would lack one of the first two stages.
+        """
+        there = {path.parent.name for path in self.out.glob(f"*/{WEIGHTS}")} - {*self.stages}
+        trained = {name for name in self.stages if will_be_finished(self.out / name, schedule, until)}
+        self._refuse_lacking(there | trained)
+
+    def _refuse_lacking(self, stages: Collection[str]) -> None:
+        if not stages or not {*stages, *_stages_in(self.own)}.issuperset(_BOTH):
+            finished = ", ".join(sorted(stages)) or "none"
+            raise Unfit(f"--into needs both stages in {self.out}, to their last step; finished: {finished}")
+
     def report(self) -> dict:
         """What the folder has: the stages that are finished, and how large they are in a checkpoint."""
         weights = trained_weights(self.out)
@@ -124,8 +145,7 @@ class DetectorRun:
         """
         weights = trained_weights(self.out)
         stages = _stages_in(weights)
-        if not stages or not {*stages, *_stages_in(self.own)}.issuperset(_BOTH):
-            raise Unfit(f"--into needs both stages in {self.out}; finished: {stages or 'none'}")
+        self._refuse_lacking(stages)
         for name in stages if keep else ():
             mean = mixed(stage_weights(self.own, name), stage_weights(weights, name), keep)
             weights |= {f"{name}.{key}": value for key, value in mean.items()}
