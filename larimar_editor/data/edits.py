@@ -82,6 +82,10 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
         for name in ("prompt", "target_new"):
             if not isinstance(value := getattr(edit, name), str):
                 raise ValueError(f"{path}, record {number}: {name!r} must be a text, got {value!r}")
+        if not isinstance(edit.case_id, int):  # seeds are counted on from it
+            raise ValueError(
+                f"{path}, record {number}: 'case_id' must be a whole number, got {edit.case_id!r}"
+            )
     return [edit for edit in edits if edit.target_new.strip()]
 
 

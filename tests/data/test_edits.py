@@ -71,6 +71,9 @@ def test_three_formats_of_edits_are_read(tmp_path):
     (tmp_path / "edits.json").write_text(json.dumps([flat, {"prompt": "p"}]))
     with pytest.raises(ValueError, match=r"edits\.json, record 1: .*target_new"):
         load_edits(tmp_path / "edits.json")
+    (tmp_path / "edits.json").write_text(json.dumps([flat | {"case_id": "5"}]))
+    with pytest.raises(ValueError, match=r"edits\.json, record 0: 'case_id' must be a whole number, got '5'"):
+        load_edits(tmp_path / "edits.json")
     (tmp_path / "edits.json").write_text("{")
     with pytest.raises(ValueError, match="not JSON"):
         load_edits(tmp_path / "edits.json")

@@ -122,6 +122,29 @@ def test_facts_of_a_text_file(tmp_path):
         read_facts(tmp_path / "facts.txt")
 
 
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (
+            [{"prompt": "a", "target_new": "b"}, {"target_new": "b"}],
+            r"facts\.json, record 1: 'prompt' must be",
+        ),
+        (
+            [{"prompt": "a", "target_new": 3}],
+            "record 0: 'target_new' must be a text that is not empty, got 3",
+        ),
+        ([{"prompt": "a", "target_new": " "}], "record 0: 'target_new' must be"),
+        (["a"], "record 0: keys and values are wanted, got 'a'"),
+        ([], "holds no fact"),
+    ],
+)
+def test_a_record_that_is_no_fact_is_named_before_a_model_is_loaded(records, message, tmp_path):
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps(records))
+    with pytest.raises(ValueError, match=message):
+        find("longcontext").conditions(Context(None, facts=path))
+
+
 def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_path):
     """FT's edits accumulate, score as EasyEdit's own editor scores them, and are undone; GRACE's code book,
     UltraEdit's weights and LoRA's adapters too.

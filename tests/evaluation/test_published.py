@@ -189,10 +189,20 @@ def test_the_plan_that_ships_has_every_table_and_measures_that_there_are():
     [
         ("- compare", "must hold keys and values"),
         ("tables: {compares: {}}", "no table 'compares'"),
-        ("tables: {compare: {cases: 3}}", "Planned has no cases"),
-        ("tables: {}\ncomparisons: [{folder: x}]", "Comparison has no folder"),
-        ("tables: {}\nother_decoders: {}", "a plan has no other_decoders"),
+        ("", "must hold keys and values"),
+        ("dtype: float32", "the key 'tables' must hold"),
+        ("tables:\n", "the key 'tables' must hold"),
+        ("tables: [compare]", "the key 'tables' must hold"),
+        ("tables: {compare: 3}", r"plan\.yaml, tables, compare must hold keys and values"),
+        ("tables: {compare: {cases: 3}}", r"plan\.yaml, tables, compare: unknown key 'cases'"),
+        ("tables: {compare: {limit: few}}", "tables, compare: limit must be a whole number, got 'few'"),
+        ("tables: {}\ndtype: flaot32", "dtype must be one of auto, float32"),
+        ("tables: {}\ncomparisons: {a: b}", "comparisons must hold a list"),
+        ("tables: {}\ncomparisons: [{folder: x}]", "comparisons, number 1: unknown key 'folder'"),
+        ("tables: {}\nother_decoders: {}", "unknown key 'other_decoders'"),
         ("tables: {}\nbrief: [{table: kn, column: x, measure: y}]", "no table 'kn'"),
+        ("tables: {}\nbrief: [{table: compare, measure: y}]", "brief, number 1: the key 'column' is missing"),
+        ("tables: {}\nbrief: [compare]", "brief, number 1 must hold keys and values"),
     ],
 )
 def test_a_plan_with_what_nothing_reads_is_refused(text, message, tmp_path):

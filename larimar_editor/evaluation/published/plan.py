@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from larimar_editor.evaluation.tables import NAMES
+from larimar_editor.model.settings import Dtype
 from larimar_editor.utils.files import load_mapping
+from larimar_editor.utils.settings import build, check
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,11 @@ class Planned:
     baselines: int = 0
     minutes: float | None = None
     methods_device: str | None = None
-    dtype: str | None = None
+    dtype: Dtype | None = None
     reading: str = ""
+
+    def __post_init__(self):
+        check(self)
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,9 @@ class Measure:
     ours: str = "LARIMAR"
     theirs: str = "{}"
 
+    def __post_init__(self):
+        check(self)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -72,6 +80,9 @@ class Comparison:
     measures: tuple[Measure, ...]
     reading: str = ""
 
+    def __post_init__(self):
+        check(self)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -87,7 +98,10 @@ class Plan:
     tables: tuple[Planned, ...]
     brief: tuple[Measure, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    dtype: str = "float32"
+    dtype: Dtype = "float32"
+
+    def __post_init__(self):
+        check(self)
 
     @classmethod
     def read(cls, path: Path) -> Plan:
@@ -95,31 +109,46 @@ class Plan:
 
         Raises:
             FileNotFoundError: no such file.
-            ValueError: it is no YAML of keys and values, names a table that there is not, or has a key that
-                nothing reads; the message has it.
+            ValueError: it is no YAML of keys and values, names a table that there is not, lacks a key, or has
+                one that nothing reads or another value than it takes; the message has the place and the key.
         """
         values = load_mapping(path)
-        if unknown := values.keys() - cls.__dataclass_fields__.keys():
-            raise ValueError(f"{path}: a plan has no {', '.join(sorted(unknown))}")
-        tables = [_made(Planned, {"name": name, **(of or {})}, path) for name, of in values["tables"].items()]
-        brief = _measures(values.get("brief"), path)
-        comparisons = [
-            _made(Comparison, {**each, "measures": _measures(each.get("measures"), path)}, path)
-            for each in values.get("comparisons") or ()
-        ]
-        measures = [*brief, *(measure for each in comparisons for measure in each.measures)]
-        named = [each.name for each in tables] + [each.table for each in measures]
-        for name in named:
+        tables = values.get("tables")
+        if not isinstance(tables, dict):
+            raise ValueError(f"{path}: the key 'tables' must hold what is planned of each table, by its name")
+        parts = {
+            "tables": tuple(_planned(name, of, f"{path}, tables, {name}") for name, of in tables.items()),
+            "brief": _measures(values.get("brief"), f"{path}, brief"),
+            "comparisons": tuple(
+                _comparison(each, f"{path}, comparisons, number {number}")
+                for number, each in enumerate(_listed(values.get("comparisons"), f"{path}, comparisons"), 1)
+            ),
+        }
+        plan = build(cls, values | parts, str(path))
+        measures = [*plan.brief, *(measure for each in plan.comparisons for measure in each.measures)]
+        for name in (*(each.name for each in plan.tables), *(each.table for each in measures)):
             if name not in NAMES:
                 raise ValueError(f"{path}: there is no table {name!r}; there are {', '.join(NAMES)}")
-        return cls(tuple(tables), brief, tuple(comparisons), values.get("dtype", cls.dtype))
+        return plan
 
 
-def _measures(values: Iterable[Mapping[str, Any]] | None, path: Path) -> tuple[Measure, ...]:
-    return tuple(_made(Measure, each, path) for each in values or ())
+def _planned(name: str, values: Any, where: str) -> Planned:
+    values = {} if values is None else values
+    return build(Planned, {"name": name} | values if isinstance(values, dict) else values, where)
 
 
-def _made(kind: type, values: Mapping[str, Any], path: Path):
-    if unknown := values.keys() - kind.__dataclass_fields__.keys():  # type: ignore[attr-defined]
-        raise ValueError(f"{path}: {kind.__name__} has no {', '.join(sorted(unknown))}")
-    return kind(**values)
+def _comparison(values: Any, where: str) -> Comparison:
+    if isinstance(values, dict):
+        values = values | {"measures": _measures(values.get("measures"), f"{where}, measures")}
+    return build(Comparison, values, where)
+
+
+def _measures(values: Any, where: str) -> tuple[Measure, ...]:
+    rows = enumerate(_listed(values, where), 1)
+    return tuple(build(Measure, each, f"{where}, number {number}") for number, each in rows)
+
+
+def _listed(values: Any, where: str) -> list:
+    if values is not None and not isinstance(values, list):
+        raise ValueError(f"{where} must hold a list")
+    return values or []

@@ -32,18 +32,34 @@ def read_facts(path: Path) -> list[dict]:
     answer.
 
     Raises:
-        ValueError: no JSON, a line without a tab, or no fact; the message names it.
+        ValueError: no JSON, a record or a line that is no fact, or none of them; the message names it.
     """
-    if path.suffix == ".json":
-        return list_in(path)
+    facts = _facts_in_json(path) if path.suffix == ".json" else _facts_in_lines(path)
+    if not facts:
+        raise ValueError(f"{path} holds no fact")
+    return facts
+
+
+def _facts_in_json(path: Path) -> list[dict]:
+    facts = list_in(path)
+    for number, fact in enumerate(facts):
+        if not isinstance(fact, dict):
+            raise ValueError(f"{path}, record {number}: keys and values are wanted, got {str(fact)[:60]!r}")
+        for name in ("prompt", "target_new"):
+            if not isinstance(text := fact.get(name), str) or not text.strip():
+                raise ValueError(
+                    f"{path}, record {number}: {name!r} must be a text that is not empty, got {text!r}"
+                )
+    return facts
+
+
+def _facts_in_lines(path: Path) -> list[dict]:
     facts = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         prompt, tab, target = line.strip().partition("\t")
         if line.strip() and not tab:
             raise ValueError(f"{path}, line {number}: no tab between prompt and answer")
         facts += [{"prompt": prompt, "target_new": target}] if tab else []
-    if not facts:
-        raise ValueError(f"{path} holds no fact")
     return facts
 
 
