@@ -8,6 +8,8 @@ import inspect
 import sys
 from typing import Any
 
+import numpy as np
+
 from larimar_editor.checkpoints import shipped
 from larimar_editor.easyedit.finding import EasyEditSource
 from larimar_editor.easyedit.mending import LlamaTokenizer, OfflineNltk
@@ -56,6 +58,9 @@ def register(source: EasyEditSource) -> None:
         module = sys.modules.get(f"easyeditor.editors.{name}")
         if (found := getattr(module, editor, None)) is not None:
             found.__init__ = _refusing_init(found.__init__)
+    summaries: Any = sys.modules.get("easyeditor.editors.utils")
+    if hasattr(summaries, "collect_metric_values"):  # the release of 2023 has no summary
+        summaries.collect_metric_values = _of_each_edit(summaries.collect_metric_values)
     _announce_prompts(in_template=not source.release_2023)
     scores: Any = importlib.import_module("easyeditor.evaluate.evaluate_utils")
     scores.nltk = OfflineNltk(scores.nltk)
@@ -137,6 +142,18 @@ def _keeping_edits(normal_edit):
     return kept
 
 
+def _of_each_edit(collect):
+    """EasyEdit's summary takes the mean of a list of lists, which fails where one edit has more rephrasings
+    than another, after the last edit: here each edit's own mean is collected, as it does for localities.
+    """
+
+    @functools.wraps(collect)
+    def collect_metric_values(*args, **kwargs):
+        return [np.mean(values) for values in collect(*args, **kwargs) if np.size(values)]
+
+    return collect_metric_values
+
+
 def _loadable(folder: str, name: str) -> str:
     """EasyEdit picks a loader by what is in a model's name, and an embedded model's is now its folder."""
     taken = next((family for family in ("t5", "gpt", "chatglm") if family in folder.lower()), None)
@@ -188,7 +205,8 @@ def _announce_prompts(in_template: bool) -> None:
         call = called_with(model, tok, hparams, prompts, targets, *args, **kwargs).arguments
         if unasked or call.get("vanilla_generation"):
             return original(model, tok, hparams, prompts, targets, *args, **kwargs)
-        asked = [prompts] if isinstance(prompts, str) else prompts
+        # What has no target is not asked there.
+        asked = [prompts] if isinstance(prompts, str) else prompts[: len(targets)]
         if in_template and getattr(hparams, "use_chat_template", False) and not call.get("locality"):
             asked = [_as_a_turn(tok, prompt) for prompt in asked]
         # A space joins prompt and target there, whatever the prompt ends with.

@@ -132,6 +132,22 @@ metrics, *_ = editor.edit(
 seen["several_rephrasings"] = [float(each) for each in metrics[0]["post"]["rephrase_acc"]]
 model.reset()
 
+# more of them for one edit than for another, and a prompt more than answers
+if not source.release_2023:
+    metrics, *_ = editor.edit(
+        prompts=PROMPTS[1:],
+        target_new=TARGETS[1:],
+        rephrase_prompts=[[REPHRASED[1], UNRELATED[0]], [REPHRASED[2]]],
+        locality_inputs={
+            "some": {"prompt": [UNRELATED, UNRELATED[:1]], "ground_truth": [["100", "He"], ["1"]]}
+        },
+        verbose=False,
+    )
+    seen["unequal"] = [
+        [len(each["post"]["rephrase_acc"]), len(each["post"]["locality"]["some_acc"])] for each in metrics
+    ]
+    model.reset()
+
 # a sequence
 metrics, edited, _ = editor.edit(**case, sequential_edit=True)
 seen["sequence"] = {

@@ -12,12 +12,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import torch
 from conftest import needs_gpu
 
 from larimar_editor.easyedit.mending import device_name, mended
-from larimar_editor.easyedit.registration import _loadable
+from larimar_editor.easyedit.registration import _announce_prompts, _loadable, _of_each_edit
+from larimar_editor.model.larimar import LarimarForCausalLM
+from larimar_editor.model.prompts import prompts_of
 
 SCRIPT = Path(__file__).parent / "easyedit_script.py"
 HOME = os.environ.get("EASYEDIT_HOME")
@@ -105,6 +109,13 @@ def test_generation_in_evaluation_works(seen):
 def test_each_of_several_rephrasings_is_scored_against_the_target(seen):
     """EasyEdit would score them against its letters."""
     assert seen["several_rephrasings"] == [1.0, 1.0, 0.0]
+
+
+def test_edits_may_have_unequally_many_rephrasings_and_fewer_answers_than_prompts(seen):
+    """EasyEdit's summary failed after the last edit, and `edit` returned nothing."""
+    if seen["version"] != "main":
+        pytest.skip("the release of 2023 has no such summary")
+    assert seen["unequal"] == [[2, 2], [1, 1]]
 
 
 def test_in_a_chat_the_answer_begins_where_the_assistants_turn_does(seen):
@@ -209,6 +220,32 @@ def test_easyedit_absent_says_what_to_do(tmp_path):
     assert result.returncode and "EASYEDIT_HOME" in result.stderr and "pip install" in result.stderr
     result = run("import larimar_editor, easyeditor", tmp_path, str(tmp_path))
     assert result.returncode and f"EASYEDIT_HOME={tmp_path} holds no easyeditor package" in result.stderr
+
+
+def test_a_summary_is_of_each_edits_mean():
+    collected = [[1.0, 0.0], [1.0], 0.5, []]
+    assert _of_each_edit(lambda metrics, phase, key: collected)([], "post", "rephrase_acc") == [0.5, 1.0, 0.5]
+
+
+def test_prompts_without_a_target_are_not_announced(monkeypatch):
+    """EasyEdit passes them over; that three were announced for a batch of two was an error of LARIMAR's."""
+    measured = ModuleType("easyeditor.evaluate.evaluate_utils")
+    announced = []
+
+    def test_prediction_acc(model, tok, hparams, prompts, targets, device, vanilla_generation=False):
+        announced.append(prompts_of(None, torch.zeros(len([*zip(prompts, targets)]), 1)))
+
+    measured.test_prediction_acc = test_prediction_acc
+    monkeypatch.setitem(sys.modules, measured.__name__, measured)
+    _announce_prompts(in_template=False)
+    larimar = LarimarForCausalLM.__new__(LarimarForCausalLM)
+    score = lambda prompts, targets: measured.test_prediction_acc(
+        larimar, None, None, prompts, targets, "cpu"
+    )
+    score(["a", "b", "c"], ["x", "y"])
+    score(["a"], ["x", "y"])
+    score(["a", "b"], "x")
+    assert [len(each) for each in announced] == [2, 1, 2]
 
 
 def test_mending_touches_device_names_only():
