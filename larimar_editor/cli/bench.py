@@ -42,6 +42,8 @@ def bench(
             "the part training needs a YAML file, such as configs/training/smollm2-135m.yaml",
             param_hint="--training",
         )
+    if training is not None and "training" not in chosen:
+        typer.echo("--training is not read: the part training is not among --parts", err=True)
     from larimar_editor.bench import run
 
     report = run.run(

@@ -27,20 +27,27 @@ def calibrate(
         Optional[int], typer.Option(help="Cases at most, of each kind; 600 made-up ones.", min=1)
     ] = None,
     questions: Annotated[
-        float,
+        Optional[float],
         typer.Option(
-            help="Share of other questions about a written subject that may be accepted.", min=0, max=0.5
+            help="Share of other questions about a written subject that may be accepted; 0.02 by default.",
+            min=0,
+            max=0.5,
         ),
-    ] = 0.02,
+    ] = None,
     subjects: Annotated[
-        float,
+        Optional[float],
         typer.Option(
-            help="Share of the same questions about other subjects that may be accepted.", min=0, max=0.5
+            help="Share of the same questions about other subjects that may be accepted; 0.01 by default.",
+            min=0,
+            max=0.5,
         ),
-    ] = 0.01,
+    ] = None,
     train: Annotated[
-        int, typer.Option(help="Made-up facts that the internal detector is trained on first.", min=1)
-    ] = 1500,
+        Optional[int],
+        typer.Option(
+            help="Made-up facts that the internal detector is trained on first; 1,500 by default.", min=1
+        ),
+    ] = None,
     device: DeviceOption = "cpu",
     out: Annotated[Optional[Path], typer.Option(help="Folder to write the calibrated checkpoint to.")] = None,
     write: Annotated[
@@ -58,44 +65,40 @@ def calibrate(
     is trained first and gets the equal-error point: on made-up facts or, with --data, on two thirds of its
     wordings.
     """
+    target = _target(checkpoint, out, write)
+    unread: dict[str, object] = {"--train": train} if detector == "external" or data is not None else {}
+    if detector == "internal":
+        unread |= {"--questions": questions, "--subjects": subjects}
+    if given := [name for name, value in unread.items() if value is not None]:
+        beside = " and --data" if data is not None else ""
+        typer.echo(f"{', '.join(given)}: not read with --detector {detector}{beside}", err=True)
+    from larimar_editor.model.detector import StoredDetector
+    from larimar_editor.scope.calibration import sets_of_cases, training_cases
+
+    stored, sets = StoredDetector(checkpoint, device), sets_of_cases(data, limit, seed)
+    if detector == "external":
+        rates = {"questions": questions, "subjects": subjects}
+        found = stored.calibrate(sets, **{name: rate for name, rate in rates.items() if rate is not None})
+    else:
+        found = stored.calibrate_internal(sets, training_cases(train, seed) if data is None else None)
+    typer.echo(json.dumps({"detector": detector, "checkpoint": str(stored.folder)} | found))
+    if target is not None:
+        stored.save(target)
+
+
+def _target(checkpoint: str | None, out: Path | None, write: bool) -> Path | None:
+    """Where the calibrated checkpoint goes; None: nowhere."""
+    if write and out is not None:
+        raise typer.BadParameter("--write changes the folder of --checkpoint, --out writes another: give one")
     if write and checkpoint is None:
         raise typer.BadParameter("--write needs --checkpoint, the folder to change; --out writes another one")
-    target = Path(checkpoint) if write and checkpoint is not None and out is None else out
+    target = CHECKPOINTS.get(str(checkpoint), Path(str(checkpoint))) if write else out
     if target is not None and target.resolve() in {folder.resolve() for folder in CHECKPOINTS.values()}:
-        raise typer.BadParameter(f"{target} ships with larimar_editor; choose another --out")
-    if write and out is None and checkpoint not in CHECKPOINTS and not Path(str(checkpoint)).is_dir():
+        raise typer.BadParameter(
+            f"{checkpoint if write else out} ships with larimar_editor; --out FOLDER writes another one"
+        )
+    if write and target is not None and not target.is_dir():
         raise typer.BadParameter(
             f"--write changes a folder, and {checkpoint} is none; --out FOLDER writes one"
         )
-    if write and out is None and checkpoint in CHECKPOINTS:
-        raise typer.BadParameter(f"{checkpoint} ships with larimar_editor; --out FOLDER writes another one")
-    from larimar_editor.data.question_sources import questions as asked
-    from larimar_editor.data.scope_cases import TYPED_TO_CALIBRATE, scope_cases
-    from larimar_editor.model.detector import StoredDetector
-    from larimar_editor.model.loading import load_larimar
-    from larimar_editor.scope import calibration
-
-    stored = StoredDetector(checkpoint, device)
-    if data is None:
-        made_up = calibration.made_up_cases(asked(), limit or 600, seed)
-        sets = {"made up": made_up, "typed": scope_cases(TYPED_TO_CALIBRATE, limit)}
-    else:
-        sets = {"given": scope_cases(data, limit)}
-    report: dict = {"detector": detector, "checkpoint": str(stored.folder)}
-    if detector == "external":
-        report |= stored.calibrate(sets, questions, subjects)
-    else:
-        model, _ = load_larimar(stored.folder, "float32", {}, device)
-        encode, size = model.queries.latents, model.config.latent_size
-        if data is None:
-            made_up = calibration.training_cases(asked(), train, seed)
-            internal, weights = calibration.train_internal(encode, size, made_up)
-            result, _ = calibration.calibrate_sets(calibration.Judge(internal), sets, None, None)
-        else:
-            result, weights = calibration.calibrate_internal(encode, size, sets["given"])
-        stored.config.scope, stored.config.scope_threshold = "internal", result.threshold
-        report["scope_threshold"] = result.to_dict()
-        stored.detectors.weights = dict(stored.detectors.weights) | weights
-    typer.echo(json.dumps(report))
-    if target is not None:
-        stored.save(target)
+    return target

@@ -115,6 +115,8 @@ def evaluate(
     if passed_over := unread(context, reads):
         options = ", ".join(f"--{'data' if each == 'asked' else each}" for each in passed_over)
         typer.echo(f"{name} does not read {options}; it reads {', '.join(reads) or 'what ships'}", err=True)
+    if minutes is not None and name not in ("lifelong", "all"):
+        typer.echo(f"{name} does not read --minutes; lifelong does", err=True)
     chosen = [find(each) for each in (NAMES if name == "all" else [name])]
     if empty := run_in_turn(chosen, context, out, typer.echo):
         raise ValueError(f"no row of {', '.join(empty)} was measured; the lines above say why")

@@ -83,6 +83,8 @@ def train_detector(
 
     if keep and not go_on:
         raise typer.BadParameter("--keep needs --go-on: it is of the detector that the run began with")
+    if into is None and (keep or not show_answers):
+        typer.echo("--keep and --no-show-answers are not read: they are of what goes --into", err=True)
     schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
     try:
         run = DetectorRun.of(out, checkpoint, stage, encoder, device, go_on)

@@ -10,9 +10,16 @@ from larimar_editor.checkpoints import shipped
 from larimar_editor.data.scope_cases import ScopeCase
 from larimar_editor.model.checkpoint import checkpoint_folder, detector_weights, save_with_detector
 from larimar_editor.model.configuration import LarimarConfig
+from larimar_editor.model.loading import load_larimar
 from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.pretrained.embedded import DECODER
-from larimar_editor.scope.calibration import Judge, calibrate_sets, moved
+from larimar_editor.scope.calibration import (
+    Judge,
+    calibrate_internal,
+    calibrate_sets,
+    moved,
+    train_internal,
+)
 
 
 class StoredDetector:
@@ -36,6 +43,7 @@ class StoredDetector:
 
     def __init__(self, checkpoint: str | Path | None = None, device: str = "cpu", **settings):
         self.folder = checkpoint_folder(checkpoint or shipped(DECODER))
+        self._device = device
         self.config = LarimarConfig.from_pretrained(self.folder).changed(**settings)
         self.detectors = ScopeDetectors(self.config, device=device)
         self.detectors.weights = detector_weights(self.folder)
@@ -75,6 +83,32 @@ class StoredDetector:
             )
             self.detectors.weights = moved(self.detectors.weights, third.threshold, both.threshold)
         return report
+
+    def calibrate_internal(
+        self, sets: Mapping[str, Sequence[ScopeCase]], training: Sequence[ScopeCase] | None = None
+    ) -> dict[str, dict]:
+        """Train the internal detector, which needs the decoder, and set the threshold to its equal-error
+        point.
+
+        Args:
+            sets: cases by their name.
+            training: what it is trained on; None: two thirds of the wordings of ``sets``, the threshold being
+                that of the last.
+
+        Returns:
+            `Calibration` as plain numbers: ``scope_threshold``.
+        """
+        model, _ = load_larimar(self.folder, "float32", {}, self._device)
+        encode, size = model.queries.latents, model.config.latent_size
+        if training is None:
+            every = [case for cases in sets.values() for case in cases]
+            result, weights = calibrate_internal(encode, size, every)
+        else:
+            internal, weights = train_internal(encode, size, training)
+            result, _ = calibrate_sets(Judge(internal), sets, None, None)
+        self.config.scope, self.config.scope_threshold = "internal", result.threshold
+        self.detectors.weights = dict(self.detectors.weights) | weights
+        return {"scope_threshold": result.to_dict()}
 
     def save(self, folder: str | Path) -> None:
         """Write the checkpoint with the detectors as they are now; see `save_with_detector`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,8 +20,17 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from larimar_editor.data.question_sources import Questions, calibration_facts, records
+from larimar_editor.data.question_sources import questions as all_questions
 from larimar_editor.data.questions.kinds import SUBJECT
-from larimar_editor.data.scope_cases import OTHER, SAME, ScopeCase, of_facts, of_record
+from larimar_editor.data.scope_cases import (
+    OTHER,
+    SAME,
+    TYPED_TO_CALIBRATE,
+    ScopeCase,
+    of_facts,
+    of_record,
+    scope_cases,
+)
 from larimar_editor.data.texts import SENTENCES, read_sentences
 from larimar_editor.scope.asking import asked_by
 from larimar_editor.scope.decision import SecondStage, Written, decide
@@ -226,6 +236,22 @@ def made_up_cases(questions: Questions, count: int, seed: int = 0) -> list[Scope
     return of_facts(calibration_facts(questions, seed), count)
 
 
+def sets_of_cases(
+    data: Path | None = None, limit: int | None = None, seed: int = 0
+) -> dict[str, list[ScopeCase]]:
+    """What is calibrated on, by name: a file's cases or, without one, made-up ones and those that were typed.
+
+    Args:
+        data: see `scope_cases`.
+        limit: cases of each at most; of the made-up ones 600 when None.
+        seed: of the made-up ones.
+    """
+    if data is not None:
+        return {"given": scope_cases(data, limit)}
+    made_up = made_up_cases(all_questions(), limit or 600, seed)
+    return {"made up": made_up, "typed": scope_cases(TYPED_TO_CALIBRATE, limit)}
+
+
 def calibrate_internal(
     encode, latent_size: int, cases: Sequence[ScopeCase]
 ) -> tuple[Calibration, dict[str, Tensor]]:
@@ -246,9 +272,10 @@ def calibrate_internal(
     return calibrate(Judge(detector), unseen, None, None), weights
 
 
-def training_cases(questions: Questions, count: int, seed: int = 0) -> list[ScopeCase]:
-    """Cases of what the external detector is trained on."""
-    return [of_record(record) for record in records(questions.facts(seed=seed, others=2), count, seed)]
+def training_cases(count: int | None = None, seed: int = 0) -> list[ScopeCase]:
+    """Cases of what the external detector is trained on; 1,500 when ``count`` is None."""
+    facts = all_questions().facts(seed=seed, others=2)
+    return [of_record(record) for record in records(facts, count or 1500, seed)]
 
 
 def train_internal(

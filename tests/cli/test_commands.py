@@ -235,6 +235,8 @@ def test_calibrate_makes_and_writes_an_internal_detector(folder, tokenizer, tmp_
         (["--write", "--checkpoint", "smollm2-135m"], "ships with"),
         (["--write", "--checkpoint", str(shipped(DECODER))], "ships with"),
         (["--out", str(shipped(DECODER))], "ships with"),
+        (["--write", "--checkpoint", "mine", "--out", "other"], "give one"),
+        (["--write", "--checkpoint", "nowhere"], "and nowhere is none"),
     ],
 )
 def test_calibrate_never_writes_over_what_is_installed(given, message):
@@ -243,6 +245,23 @@ def test_calibrate_never_writes_over_what_is_installed(given, message):
     done = CliRunner().invoke(app, ["calibrate", *given])
     said = " ".join(done.output.replace("│", " ").split())  # a long path breaks the box's lines anywhere
     assert done.exit_code == 2 and message in said and stored.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "notice"),
+    [
+        (
+            ["calibrate", "--detector", "internal", "--questions", "0.1", "--subjects", "0.1"],
+            "--questions, --subjects: not read with --detector internal",
+        ),
+        (["calibrate", "--train", "9"], "--train: not read with --detector external"),
+        (["train-detector", "facts.jsonl", "--no-show-answers"], "--no-show-answers are not read"),
+        (["bench", "--parts", "edits", "--training", "run.yaml"], "--training is not read"),
+    ],
+)
+def test_an_option_that_nothing_reads_is_told_of_at_once(command, notice, tmp_path):
+    done = CliRunner().invoke(app, [*command, "--checkpoint", str(tmp_path)])
+    assert notice in done.output and isinstance(done.exception, FileNotFoundError), "no checkpoint is there"
 
 
 def test_calibrate_prints_what_it_found():
@@ -389,7 +408,8 @@ def test_an_evaluation_runs_as_its_yaml_file_says_and_tells_what_it_does_not_rea
     file = tmp_path / "mine.yaml"  # in a folder of any name
     file.write_text("alg_name: LARIMAR\nmodel_name: llama-smollm2-135m\ndevice: cpu\nfp16: true\n")
     command = ["eval", "lengths", "--hparams", str(file), "--out", str(tmp_path / "out"), "--baselines", "0"]
-    told = CliRunner().invoke(app, [*command, "--zsre", str(file)])
+    told = CliRunner().invoke(app, [*command, "--zsre", str(file), "--minutes", "3"])
     assert told.exit_code == 0 and "lengths does not read --zsre; it reads what ships" in told.output
+    assert "lengths does not read --minutes; lifelong does" in told.output
     CliRunner().invoke(app, [*command, "--out", str(tmp_path / "other"), "--dtype", "float32"])
     assert [(each.dtype, each.device) for each in seen] == [("float16", "cpu"), ("float32", "cpu")]

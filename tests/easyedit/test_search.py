@@ -11,7 +11,9 @@ from larimar_editor.easyedit.baselines.jobs import digest
 from larimar_editor.easyedit.baselines.search import (
     GRIDS,
     Tried,
+    grid_of,
     search,
+    search_and_write,
     table,
     trial_of,
     values_in,
@@ -73,6 +75,32 @@ def test_the_file_that_is_written_has_the_best_values_and_says_what_was_tried():
     own = [line for line in own if not line.startswith("#   ")]
     assert own and all(line in written for line in own), "the file's own comments stay"
     assert written.count("Searched by") == 1, "an earlier search's comment gives way"
+
+
+def test_what_is_searched_is_what_is_given_or_what_matters_of_the_method():
+    assert grid_of("FT", {}) == GRIDS["FT"] and grid_of("FT", {"lr": ["5e-4", 1]}) == {"lr": [5e-4, 1]}
+    for method, given, message in (
+        ("IKE", {"k": [1]}, "IKE edits nothing"),
+        ("FT", {"lr": 3}, "--try lr needs a list"),
+        ("FT", {"lr": []}, "--try lr needs a list"),
+        ("LARIMAR", {}, "what to search of LARIMAR is not known"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            grid_of(method, given)
+
+
+def test_a_search_writes_what_was_tried_and_the_file_with_the_best(tmp_path, monkeypatch):
+    monkeypatch.setattr(searching, "trial_of", lambda *given: lambda values: tried(values, values["lr"]))
+    file, said = HPARAMS / "FT" / "smollm2-135m.yaml", []
+    best = search_and_write("FT", file, [], {"lr": [0.25, 0.75]}, tmp_path, None, "`it`.", said.append)
+    assert best == tmp_path / file.name and yaml.safe_load(best.read_text())["lr"] == 0.75
+    assert len(said) == 3 == len((tmp_path / "tried.csv").read_text().splitlines()) - 1
+    assert "0.75" in (tmp_path / "tried.md").read_text()
+    best.unlink()
+    monkeypatch.setattr(searching, "trial_of", lambda *given: Tried)
+    with pytest.raises(ValueError, match="FT failed with all values"):
+        search_and_write("FT", file, [], {"lr": [0.25]}, tmp_path, None, "`it`.", said.append)
+    assert not best.exists()
 
 
 def test_a_trial_is_a_job_of_its_own_and_is_not_run_again(tmp_path, monkeypatch):

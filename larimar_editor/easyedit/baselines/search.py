@@ -124,6 +124,64 @@ def trial_of(
     return trial
 
 
+def grid_of(method: str, given: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The settings of a method that are searched, with their values: those that are given, or else `GRIDS`'.
+
+    Raises:
+        ValueError: one without a list of values, or none of a method that `GRIDS` has nothing of.
+    """
+    if method == "IKE":
+        raise ValueError("IKE edits nothing: it has no settings that single edits could be scored by")
+    if alone := [name for name, values in given.items() if not isinstance(values, list) or not values]:
+        raise ValueError(f"--try {alone[0]} needs a list of values, such as {alone[0]}=[0.1, 0.5]")
+    wanted = {name: [number(value) for value in values] for name, values in given.items()}
+    if not wanted and method not in GRIDS:
+        raise ValueError(f"what to search of {method} is not known: name it with --try")
+    return wanted or dict(GRIDS[method])
+
+
+def search_and_write(
+    method: str,
+    file: Path,
+    edits: Sequence[Edit],
+    grid: Mapping[str, Sequence[Any]],
+    out: Path,
+    device: str | None,
+    about: str,
+    say: Callable[[str], None],
+) -> Path:
+    """Search a method's settings, with ``tried.csv`` and ``tried.md`` written anew after each combination.
+
+    Args:
+        method, edits, device: see `trial_of`.
+        file: its YAML file, which the search begins with.
+        grid: see `search`.
+        out: folder of all that is written.
+        about: how and on what was searched, for the comment of the file.
+        say: gets a line for each combination.
+
+    Returns:
+        the file with the best values, of the same name, in ``out``.
+
+    Raises:
+        ValueError: a setting that the file lacks, or a method that failed with all values.
+    """
+    tried: list[Tried] = []
+    trial = trial_of(method, file, edits, out, device, say)
+    for found in search(trial, values_in(file, list(grid)), grid):
+        tried.append(found)
+        say(f"{found.score:.3f}  {dict(found.values)}")
+        frame = table(tried)
+        frame.to_csv(out / "tried.csv", index=False)
+        text = frame.to_markdown(index=False, floatfmt=".4g")
+        (out / "tried.md").write_text(f"{text}\n", encoding="utf-8")
+    if max(each.score for each in tried) < 0:
+        raise ValueError(f"{method} failed with all values; the logs are in {out}")
+    best = out / file.name
+    best.write_text(with_values(file.read_text(encoding="utf-8"), tried, about), encoding="utf-8")
+    return best
+
+
 def table(tried: Sequence[Tried]) -> pd.DataFrame:
     """One row per combination, best first."""
     ordered = sorted(tried, key=lambda each: -each.score)
