@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,80 +33,99 @@ def page(bench: Workbench) -> gr.Blocks:
                 write = _writing()
             with gr.Column(scale=2):
                 ask = _asking()
-        with gr.Accordion("Why: each sentence of the prompt, taken alone, and the nearest fact", open=True):
-            why = gr.Dataframe(headers=REASONS, interactive=False, elem_id="why", wrap=True)
-            picture = gr.Plot(label="the facts nearest to the prompt", elem_id="picture")
-        with gr.Accordion("Probes of the last edit", open=True):
-            probes = gr.Dataframe(headers=PROBES, interactive=False, elem_id="probes", wrap=True)
+        why = _explaining()
         facts = _listing(bench)
-
-        listed = [facts["table"], facts["changes"]]
-        shown = lambda words: (_facts(bench.facts(words)), _changes(bench))
-
-        def on_write(prompt: str, target: str, subject: str, words: str):
-            fact, milliseconds = bench.write(prompt, target, subject)
-            told = f"Written in **{milliseconds:.0f} ms**: {fact.prompt} **{fact.target_new}**"
-            yield told, *shown(words), gr.skip()
-            yield gr.skip(), gr.skip(), gr.skip(), _probes(bench.probed(fact))
-
-        def on_ask(prompt: str, chat: bool, tokens: float) -> Iterator[tuple]:
-            first = (bench.decided(prompt), _reasons(bench.why(prompt)), _scores(bench, prompt))
-            for base, edited in bench.ask(prompt, chat, int(tokens)):
-                yield base, edited, *first
-                first = (gr.skip(), gr.skip(), gr.skip())
-
-        def on_forget(ids: str, words: str):
-            chosen = [int(each) for each in ids.replace(",", " ").split()]
-            if not chosen:
-                raise ValueError("type the ids of the facts that are to be forgotten")
-            bench.forget(chosen)
-            return f"Forgotten: {', '.join(map(str, chosen))}", *shown(words)
-
-        def on_undo(words: str):
-            bench.undo()
-            return "The last operation is taken back", *shown(words)
-
-        def on_import(path: str, words: str):
-            return f"{bench.import_lines(Path(path))} facts read", *shown(words)
-
-        def on_export():
-            path = Path(tempfile.mkdtemp()) / "facts.jsonl"
-            bench.export_lines(path)
-            return str(path)
-
-        def on_point(words: str):
-            bench.set_point()
-            return shown(words)[1]
-
-        status, words = facts["status"], facts["words"]
-        # Tokenizers are not made for threads: what touches the model comes one after the other.
-        alone = {"concurrency_limit": 1, "concurrency_id": "model"}
-        write["button"].click(
-            _told_streaming(on_write, 0, 4),
-            [write["prompt"], write["target"], write["subject"], words],
-            [write["status"], *listed, probes],
-            api_name="write",
-            **alone,
-        )
-        asked = dict(
-            fn=_told_streaming(on_ask, 2, 5),
-            inputs=[ask["prompt"], ask["chat"], ask["tokens"]],
-            outputs=[ask["base"], ask["edited"], ask["status"], why, picture],
-        )
-        ask["button"].click(**asked, api_name="ask", **alone)
-        ask["prompt"].submit(**asked, api_name=False, **alone)
-        facts["forget"].click(
-            _told(on_forget, 3), [facts["ids"], words], [status, *listed], api_name="forget", **alone
-        )
-        facts["undo"].click(_told(on_undo, 3), [words], [status, *listed], api_name="undo", **alone)
-        words.change(shown, [words], listed, api_name="search", **alone)
-        facts["import"].upload(
-            _told(on_import, 3), [facts["import"], words], [status, *listed], api_name=False, **alone
-        )
-        facts["export"].click(on_export, [], [facts["file"]], api_name=False, **alone)
-        facts["point"].click(on_point, [words], [facts["changes"]], api_name=False, **alone)
-        blocks.load(shown, [words], listed, api_name=False)
+        actions = _Actions(bench)
+        _connect_writing(actions, write, facts, why)
+        _connect_asking(actions, ask, why)
+        _connect_listing(actions, facts)
+        blocks.load(actions.shown, [facts["words"]], [facts["table"], facts["changes"]], api_name=False)
     return blocks
+
+
+@dataclass(frozen=True)
+class _Actions:
+    """What the page's buttons do with a bench: each gives what is shown in the parts that it is connected
+    with. ``words`` are what the list of facts is searched for.
+    """
+
+    bench: Workbench
+
+    def shown(self, words: str) -> tuple[pd.DataFrame, str]:
+        return _facts(self.bench.facts(words)), _changes(self.bench)
+
+    def write(self, prompt: str, target: str, subject: str, words: str) -> Iterator[tuple]:
+        fact, milliseconds = self.bench.write(prompt, target, subject)
+        told = f"Written in **{milliseconds:.0f} ms**: {fact.prompt} **{fact.target_new}**"
+        yield told, *self.shown(words), gr.skip()
+        yield gr.skip(), gr.skip(), gr.skip(), _probes(self.bench.probed(fact))
+
+    def ask(self, prompt: str, chat: bool, tokens: float) -> Iterator[tuple]:
+        bench = self.bench
+        first = (bench.decided(prompt), _reasons(bench.why(prompt)), _scores(bench, prompt))
+        for base, edited in bench.ask(prompt, chat, int(tokens)):
+            yield base, edited, *first
+            first = (gr.skip(), gr.skip(), gr.skip())
+
+    def forget(self, ids: str, words: str) -> tuple:
+        chosen = [int(each) for each in ids.replace(",", " ").split()]
+        if not chosen:
+            raise ValueError("type the ids of the facts that are to be forgotten")
+        self.bench.forget(chosen)
+        return f"Forgotten: {', '.join(map(str, chosen))}", *self.shown(words)
+
+    def undo(self, words: str) -> tuple:
+        self.bench.undo()
+        return "The last operation is taken back", *self.shown(words)
+
+    def read_lines(self, path: str, words: str) -> tuple:
+        return f"{self.bench.import_lines(Path(path))} facts read", *self.shown(words)
+
+    def write_lines(self) -> str:
+        path = Path(tempfile.mkdtemp()) / "facts.jsonl"
+        self.bench.export_lines(path)
+        return str(path)
+
+    def set_point(self, words: str) -> str:
+        self.bench.set_point()
+        return self.shown(words)[1]
+
+
+# Tokenizers are not made for threads: what touches the model comes one after the other.
+_ALONE: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "model"}
+
+
+def _connect_writing(actions: _Actions, write: dict, facts: dict, why: dict) -> None:
+    write["button"].click(
+        _told_streaming(actions.write, 0, 4),
+        [write["prompt"], write["target"], write["subject"], facts["words"]],
+        [write["status"], facts["table"], facts["changes"], why["probes"]],
+        api_name="write",
+        **_ALONE,
+    )
+
+
+def _connect_asking(actions: _Actions, ask: dict, why: dict) -> None:
+    asked = dict(
+        fn=_told_streaming(actions.ask, 2, 5),
+        inputs=[ask["prompt"], ask["chat"], ask["tokens"]],
+        outputs=[ask["base"], ask["edited"], ask["status"], why["reasons"], why["picture"]],
+    )
+    ask["button"].click(**asked, api_name="ask", **_ALONE)
+    ask["prompt"].submit(**asked, api_name=False, **_ALONE)
+
+
+def _connect_listing(actions: _Actions, facts: dict) -> None:
+    words, listed = facts["words"], [facts["table"], facts["changes"]]
+    told = [facts["status"], *listed]
+    facts["forget"].click(_told(actions.forget, 3), [facts["ids"], words], told, api_name="forget", **_ALONE)
+    facts["undo"].click(_told(actions.undo, 3), [words], told, api_name="undo", **_ALONE)
+    words.change(actions.shown, [words], listed, api_name="search", **_ALONE)
+    facts["import"].upload(
+        _told(actions.read_lines, 3), [facts["import"], words], told, api_name=False, **_ALONE
+    )
+    facts["export"].click(actions.write_lines, [], [facts["file"]], api_name=False, **_ALONE)
+    facts["point"].click(actions.set_point, [words], [facts["changes"]], api_name=False, **_ALONE)
 
 
 def _writing() -> dict[str, Any]:
@@ -136,6 +156,16 @@ def _asking() -> dict[str, Any]:
         parts["base"] = gr.Textbox(label="Base model", lines=5, interactive=False, elem_id="base")
         parts["edited"] = gr.Textbox(label="Edited model", lines=5, interactive=False, elem_id="edited")
     parts["status"] = gr.Markdown(elem_id="ask-status")
+    return parts
+
+
+def _explaining() -> dict[str, Any]:
+    parts: dict[str, Any] = {}
+    with gr.Accordion("Why: each sentence of the prompt, taken alone, and the nearest fact", open=True):
+        parts["reasons"] = gr.Dataframe(headers=REASONS, interactive=False, elem_id="why", wrap=True)
+        parts["picture"] = gr.Plot(label="the facts nearest to the prompt", elem_id="picture")
+    with gr.Accordion("Probes of the last edit", open=True):
+        parts["probes"] = gr.Dataframe(headers=PROBES, interactive=False, elem_id="probes", wrap=True)
     return parts
 
 
