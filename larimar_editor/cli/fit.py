@@ -60,12 +60,13 @@ def fit(
     """
     import torch
 
+    from larimar_editor.data.texts import SENTENCES, sentences_and_facts
     from larimar_editor.model.closed_form import fit as closed_form
     from larimar_editor.model.loading import load_decoder
 
     start = time.perf_counter()
+    chosen = sentences_and_facts(text or SENTENCES, facts, sentences, seed)
     decoder, tokenizer = load_decoder(model, dtype, device)
-    chosen = _texts(text, facts, sentences, seed)
     settings: dict[str, Any] = {} if scope_threshold is None else {"scope_threshold": scope_threshold}
     larimar = closed_form(
         decoder,
@@ -102,32 +103,16 @@ def refit(
     """
     import torch
 
+    from larimar_editor.data.texts import SENTENCES, sentences_and_facts
     from larimar_editor.model.closed_form import refit as made_anew
     from larimar_editor.model.loading import load_larimar
 
     start = time.perf_counter()
+    chosen = sentences_and_facts(text or SENTENCES, facts, sentences, seed)
     larimar, _ = load_larimar(checkpoint, dtype, {}, device)
-    chosen = _texts(text, facts, sentences, seed)
     made_anew(larimar, chosen, seed=seed)
     larimar.save_pretrained(out, dtype=torch.float16)
     _report(larimar, out, len(chosen), start)
-
-
-def _texts(text: Path | None, facts: Path | None, count: int, seed: int) -> list[str]:
-    """Sentences, and as many facts with their answers, half of which open a line."""
-    from itertools import islice
-
-    from larimar_editor.data.texts import SENTENCES, read_sentences
-    from larimar_editor.utils.json_files import records_in
-    from larimar_editor.utils.text import prompt_and_target
-
-    chosen = read_sentences(text or SENTENCES, limit=count, seed=seed)
-    if facts is None:
-        return chosen
-    for number, fact in enumerate(islice(records_in(facts, needs=["prompt", "target_new"]), count)):
-        prompt, answer = fact["prompt"], fact["target_new"]
-        chosen.append(f"{prompt}\n{answer}" if number % 2 else prompt_and_target(prompt, answer))
-    return chosen
 
 
 def _report(larimar, out: Path, texts: int, start: float) -> None:

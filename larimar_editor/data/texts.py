@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 
 import torch
+
+from larimar_editor.utils.json_files import records_in
+from larimar_editor.utils.text import prompt_and_target
 
 SENTENCES = Path(__file__).parent / "sentences.txt"
 TRIVIA = Path(__file__).parent / "trivia.txt"
@@ -32,3 +37,27 @@ def read_sentences(
         )
     order = torch.randperm(len(lines), generator=torch.Generator().manual_seed(seed)).tolist()
     return [lines[i] for i in order[:limit]]
+
+
+def sentences_and_facts(
+    path: str | Path, facts: Path | None = None, count: int | None = None, seed: int = 0
+) -> list[str]:
+    """Sentences as `read_sentences` has them, and as many facts with their answers, of which every other one
+    opens a line.
+
+    Args:
+        path: text file.
+        facts: JSON lines with ``prompt`` and ``target_new``; None: sentences alone.
+        count: of each, at most; all when None.
+        seed: of the order of the sentences.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: no usable line, or one that is no fact.
+    """
+    texts = read_sentences(path, limit=count, seed=seed)
+    records: Iterable[Mapping] = () if facts is None else records_in(facts, needs=["prompt", "target_new"])
+    for number, fact in enumerate(islice(records, count)):
+        prompt, answer = fact["prompt"], fact["target_new"]
+        texts.append(f"{prompt}\n{answer}" if number % 2 else prompt_and_target(prompt, answer))
+    return texts
