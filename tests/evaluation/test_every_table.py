@@ -67,6 +67,22 @@ def test_every_evaluation_writes_its_files_and_says_what_it_reads(name, hparams,
     assert read <= {*find(name).reads}
 
 
+class Named(NoBaselines):
+    """Methods that would be run."""
+
+    def methods(self, context, wanted=None):
+        return [name for name in ("LARIMAR", "GRACE") if wanted is None or name in wanted]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "lifelong"])  # which runs them at once
+def test_a_methods_row_says_whose_it_is(name, hparams, tmp_path):
+    """Else its records stay when the method is another, and Larimar is told apart from itself."""
+    context = Context(hparams, out=tmp_path, limit=3, baseline_cases=2, baselines=Named())
+    for condition in find(name).conditions(context):
+        for method in ("LARIMAR", "GRACE"):
+            assert (method in condition.name) == (condition.settings.get("method") == method)
+
+
 def test_a_decoder_without_a_chat_template_is_asked_the_prompt_as_it_is(hparams, tmp_path, monkeypatch):
     context = Context(hparams, out=tmp_path / "all", limit=2)
     context.larimar().tokenizer.chat_template = None

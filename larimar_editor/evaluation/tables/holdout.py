@@ -56,7 +56,7 @@ def _grace(context: Context, facts: Sequence[Mapping]) -> list[Condition]:
         score = lambda cases: _records(
             context.baselines.trials(context, method, [trial])[0][stage]["answers"], cases
         )
-        return _named(method, facts, count, score)
+        return _named(method, facts, count, score, method=method)
 
     methods = context.baselines.methods(context, ["GRACE"])
     return [
@@ -64,8 +64,8 @@ def _grace(context: Context, facts: Sequence[Mapping]) -> list[Condition]:
     ]
 
 
-def _named(who: str, facts: Sequence[Mapping], writes: int, score) -> Condition:
-    settings = {"who": f"{who}, {len(facts)} facts", "writes": writes}
+def _named(who: str, facts: Sequence[Mapping], writes: int, score, **more) -> Condition:
+    settings = {"who": f"{who}, {len(facts)} facts", "writes": writes, **more}
     cases = {str(place): fact for place, fact in enumerate(facts)}
     return Condition(
         f"{who}, {writes} writes to {len(facts)} facts", cases, score, batch=0, settings=settings

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -105,20 +106,21 @@ def _conditions(context: Context) -> list[Condition]:
         few = unique[: context.baseline_cases]
         later = "{} edits one after the other".format
         ours = f"Larimar, {later(len(unique))}"
-        rows: list[tuple[str, Sequence[Edit], Ask, int, str | None]] = [
-            ("base model", unique, chat.base, _BATCH, None),
-            ("Larimar", unique, chat.single, _BATCH, None),
-            (ours, unique, chat.in_sequence, 0, None),
+        row = partial(_condition, chat, data)
+        result += [
+            row("base model", unique, chat.base, _BATCH),
+            row("Larimar", unique, chat.single, _BATCH),
+            row(ours, unique, chat.in_sequence, 0),
         ]
         methods = context.baselines.methods(context)
         if methods and len(few) < len(unique):
             ours = f"Larimar, {later(len(few))}"
-            rows.append((ours, few, chat.in_sequence, 0, None))
+            result.append(row(ours, few, chat.in_sequence, 0))
         for method in methods:
-            rows.append((method, few, chat.method_single(method), 0, "Larimar"))
+            result.append(row(method, few, chat.method_single(method), 0, "Larimar", method))
             if method in EDITORS:
-                rows.append((f"{method}, {later(len(few))}", few, chat.method_in_sequence(method), 0, ours))
-        result += [_condition(chat, data, *row) for row in rows]
+                name, ask = f"{method}, {later(len(few))}", chat.method_in_sequence(method)
+                result.append(row(name, few, ask, 0, ours, method))
     return result
 
 
@@ -137,14 +139,15 @@ def _condition(
     edits: Sequence[Edit],
     ask: Ask,
     batch: int,
-    beside: str | None,
+    beside: str | None = None,
+    method: str | None = None,
 ) -> Condition:
     return Condition(
         f"{data}: {name}",
         cases_of(edits),
         lambda cases: chat.records(cases, ask(cases)),
         batch,
-        {"data": data, "edits": len(edits)},
+        {"data": data, "edits": len(edits)} | ({"method": method} if method else {}),
         beside and f"{data}: {beside}",
     )
 
