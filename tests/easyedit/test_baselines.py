@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from larimar_editor.cli import app
 from larimar_editor.data.edits import load_edits
-from larimar_editor.easyedit.baselines import conditions
+from larimar_editor.easyedit.baselines import conditions, jobs
 from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.baselines.in_context import telling
 from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
@@ -80,6 +80,19 @@ def test_records_of_other_settings_are_not_taken(tmp_path):
     assert Job.in_folder(tmp_path, runner, "ROME", file, [case]).results(), "a comment changes nothing"
     file.write_text("alg_name: ROME\nv_lr: 0.1\n")
     assert not Job.in_folder(tmp_path, runner, "ROME", file, [case]).results()
+
+
+def test_records_from_before_a_method_was_mended_are_not_taken_and_no_others_are_lost(tmp_path, monkeypatch):
+    case = {"prompt": "a"}
+    monkeypatch.setattr(jobs, "REVISIONS", {})
+    before = job(tmp_path, [case])
+    write(before, case, 1.0)
+    monkeypatch.setattr(jobs, "REVISIONS", {"MEMIT": 2})
+    assert job(tmp_path, [case]).out == before.out
+    monkeypatch.setattr(jobs, "REVISIONS", {"ROME": 2})
+    assert not job(tmp_path, [case]).results()
+    monkeypatch.setattr(jobs, "REVISIONS", {"ROME": 3})
+    assert not job(tmp_path, [case]).results()
 
 
 def test_ultraedit_returns_the_weights_that_it_changed():
