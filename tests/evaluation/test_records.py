@@ -10,7 +10,7 @@ from scipy.stats import norm
 from larimar_editor.evaluation.harness.answers import f1, recalled
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import mean, resampled
-from larimar_editor.evaluation.harness.evaluation import Figure
+from larimar_editor.evaluation.harness.evaluation import Column, Figure
 from larimar_editor.evaluation.harness.records import Condition, read_records, run_conditions
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.evaluation.tables import find
@@ -87,6 +87,8 @@ def test_intervals_against_the_normal_distribution_and_known_bounds():
         100 * 60 / (60 + 1.959964**2), abs=1e-3
     )
     assert mean([]) is None and mean([None, 2.0]).count == 1
+    counts = Column("said", "Times said", lambda record: record, share=False).of([1.0] * 60)
+    assert (counts.low, counts.high) == (1, 1), "no share, of which 1 were the most"
     spread = resampled(list(values), lambda drawn: float(np.mean(drawn)), 10)
     assert spread.high - spread.low == pytest.approx(2 * half, rel=0.2)
 

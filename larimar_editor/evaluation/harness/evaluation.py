@@ -38,16 +38,18 @@ class Column:
         header: for people.
         value: record to number; None leaves the record out.
         scale: factor, 100 for percent.
+        share: whether each value is a share, from 0 to 1, and no count or difference.
     """
 
     key: str
     header: str
     value: Callable[[Any], float | None]
     scale: float = 1.0
+    share: bool = True
 
     def of(self, records: Sequence[Mapping]) -> Estimate | None:
         """The mean over ``records`` with its interval; None where none has a value."""
-        return mean(map(self.value, records), self.scale)
+        return mean(map(self.value, records), self.scale, self.share)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,9 @@ class Difference(Estimate):
     p: float
 
 
-def difference(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0) -> Difference | None:
+def difference(
+    ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0, shares: bool = True
+) -> Difference | None:
     """Mean of ``ours - theirs`` with its 95% interval and a paired test; None without a case.
 
     The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where all cases differ by
@@ -38,13 +40,13 @@ def difference(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.
     Args:
         ours, theirs: one value per case, in the same order.
         scale: factor, 100 for percent.
+        shares: whether the values are, each from 0 to 1.
     """
     apart = np.subtract(ours, theirs, dtype=float)
     if not len(apart):
         return None
     value = float(apart.mean())
     if np.ptp(apart) == 0:
-        shares = all(0 <= each <= 1 for each in (*ours, *theirs))
         low, high = _without_spread(value, len(apart)) if shares else (value, value)
     else:
         low, high = bootstrapped(apart)
@@ -60,7 +62,7 @@ def paired(column: Column, ours: Mapping[str, Mapping], theirs: Mapping[str, Map
     """
     pairs = [(column.value(ours[case]), column.value(theirs[case])) for case in theirs if case in ours]
     known = [(own, other) for own, other in pairs if own is not None and other is not None]
-    return difference([own for own, _ in known], [other for _, other in known], column.scale)
+    return difference([own for own, _ in known], [other for _, other in known], column.scale, column.share)
 
 
 def _p(apart: np.ndarray) -> float:

@@ -59,11 +59,11 @@ def _all(kind: str, key: str) -> Callable[[Mapping], float | None]:
 
 S_AND_M = (
     Column("edit_S", "Edit success S", _first("rewrite", "success"), 100),
-    Column("edit_M", "M", _first("rewrite", "magnitude"), 100),
+    Column("edit_M", "M", _first("rewrite", "magnitude"), 100, share=False),
     Column("paraphrase_S", "Paraphrase S", _first("rephrase", "success"), 100),
-    Column("paraphrase_M", "M", _first("rephrase", "magnitude"), 100),
+    Column("paraphrase_M", "M", _first("rephrase", "magnitude"), 100, share=False),
     Column("locality_S", "Locality S", _all("locality", "success"), 100),
-    Column("locality_M", "M", _all("locality", "magnitude"), 100),
+    Column("locality_M", "M", _all("locality", "magnitude"), 100, share=False),
 )
 ACCURACY = (
     Column("edit", "Edit success", _first("rewrite", "accuracy"), 100),

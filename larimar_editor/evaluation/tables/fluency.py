@@ -113,9 +113,9 @@ EVALUATION = Evaluation(
     f"{TOKENS} greedy tokens after an edited prompt",
     _conditions,
     (
-        Column("entropy", "N-gram entropy", lambda record: record["entropy"]),
+        Column("entropy", "N-gram entropy", lambda record: record["entropy"], share=False),
         Column("distinct", f"Distinct bigrams of {START} tokens", lambda record: record["distinct"]),
-        Column("said", "Times the answer is said in them", lambda record: record["said"]),
+        Column("said", "Times the answer is said in them", lambda record: record["said"], share=False),
         Statistic("perplexity", "Base model's perplexity", _perplexity),
     ),
     note="One fact at a time. N-gram entropy: bits, of prompt and text, by the "

@@ -207,7 +207,7 @@ EVALUATION = Evaluation(
         _share("specificity", "Relation specificity"),
         _share("forgetfulness", "Forgetfulness"),
         Column("locality", "Locality", _mean_of(list(LOCALITY)), 100),
-        Column("entropy", "Fluency", lambda record: record["entropy"], 100),
+        Column("entropy", "Fluency", lambda record: record["entropy"], 100, share=False),
     ),
     note="One edit at a time. Percent of the answer's tokens; of locality, of those that are as before. "
     "Portability and locality: means of a case's sorts. Of a train split only the relations that nothing is "

@@ -168,7 +168,7 @@ EVALUATION = Evaluation(
     (
         Column("recall", "Recall (every token of the answer)", lambda record: record["recall"]),
         Column("accuracy", "Accuracy of its tokens", lambda record: record["accuracy"]),
-        Column("tokens", "Key/value tokens of the decoder", lambda record: record["tokens"]),
+        Column("tokens", "Key/value tokens of the decoder", lambda record: record["tokens"], share=False),
     ),
     note=f"256 invented facts that ship, unless a file of facts is given; memories of {CHUNK}; about "
     f"{ASKED} of a size are "

@@ -88,7 +88,10 @@ EVALUATION = Evaluation(
         Column("success", "Edit success S", lambda record: record["success"], 100),
         Column("accuracy", "Rewrite accuracy", lambda record: record["accuracy"]),
         Column(
-            "nats", "Nats per token of the generated text, by the base model", lambda record: record["nats"]
+            "nats",
+            "Nats per token of the generated text, by the base model",
+            lambda record: record["nats"],
+            share=False,
         ),
     ),
     _plot,
