@@ -116,13 +116,14 @@ def test_tables_say_count_and_interval(tmp_path):
     assert list(pd.read_csv(tmp_path / "table.csv").iloc[:, 0]) == ["a_b", "paper: theirs"]
 
 
-def test_a_figure_of_a_whole_run_is_shown_without_an_interval():
+def test_a_figure_of_a_whole_run_is_shown_without_an_interval_or_a_number_of_cases():
+    """A first edit is one, a peak of none, a median of the last hundred."""
     column = Figure("first", "First", lambda records: records[0]["seconds"])
     records = [{"seconds": 3.0}, {"seconds": 0.1}, {"seconds": 0.2}]
     estimate = column.of(records).to_dict()
-    assert estimate == {"value": 3.0, "count": 3, "low": 3.0, "high": 3.0} and column.of([]) is None
+    assert estimate == {"value": 3.0, "count": None, "low": 3.0, "high": 3.0} and column.of([]) is None
     frame = estimates_frame([{"name": "a", "first": estimate}], {"first": "First"})
-    assert frame.iloc[0].tolist() == ["a", "3.000 (n = 3)"]
+    assert frame.iloc[0].tolist() == ["a", "3.000"]
 
 
 def test_other_settings_do_not_mix_with_records(hparams, tmp_path):

@@ -16,12 +16,12 @@ class Estimate:
 
     Attributes:
         value: the mean (or another statistic).
-        count: cases behind it.
+        count: cases behind it; None of what is no mean over cases, such as a peak.
         low, high: 95% confidence interval.
     """
 
     value: float
-    count: int
+    count: int | None
     low: float
     high: float
 

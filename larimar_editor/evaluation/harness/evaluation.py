@@ -63,7 +63,9 @@ class Statistic(Column):
 
 @dataclass(frozen=True)
 class Figure(Statistic):
-    """A column whose ``value`` is one figure of the whole run, such as a peak: it has no interval."""
+    """A column whose ``value`` is one figure of the whole run, such as a peak: it has no interval and is of
+    no number of cases.
+    """
 
     def of(self, records: Sequence[Mapping]) -> Estimate | None:
         """The figure; None without a record."""
@@ -71,7 +73,7 @@ class Figure(Statistic):
         if found is None:
             return None
         value = self.scale * found
-        return Estimate(value, len(records), value, value)
+        return Estimate(value, None, value, value)
 
 
 DATA = ("counterfact", "zsre", "text", "facts", "asked")  # of a `Context`

@@ -50,13 +50,14 @@ def write_table(frame: pd.DataFrame, out: Path, name: str = "table") -> str:
 
 
 def with_interval(estimate: Mapping | None) -> str:
-    """An estimate with its interval and how many cases it is of."""
+    """An estimate with its interval and how many cases it is of, where it has these."""
     if estimate is None:
         return NOTHING
     value, low, high = (shown(estimate[key]) for key in ("value", "low", "high"))
-    p = f"; p = {estimate['p']:.2g}" if "p" in estimate else ""
-    interval = "" if estimate["low"] == estimate["high"] else f"{low} to {high}; "
-    return f"{value} ({interval}n = {estimate['count']}{p})"
+    about = [f"{low} to {high}"] if estimate["low"] != estimate["high"] else []
+    about += [f"n = {estimate['count']}"] if estimate["count"] is not None else []
+    about += [f"p = {estimate['p']:.2g}"] if "p" in estimate else []
+    return f"{value} ({'; '.join(about)})" if about else value
 
 
 def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
