@@ -3,6 +3,7 @@ files.
 """
 
 import json
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -73,9 +74,14 @@ def test_a_row_beside_another_is_compared_on_the_cases_of_both(tmp_path):
             Statistic("seconds", "Seconds", lambda records: 1.0),
         ),
     )
-    summary = table.run(Context(find_hparams("LARIMAR/smollm2-135m")), tmp_path, progress=False)
+    context = Context(find_hparams("LARIMAR/smollm2-135m"))
+    summary = table.run(context, tmp_path, progress=False)
     (row,) = summary["paired"]
     assert row["name"] == "ours - theirs" and "seconds" not in row, "a statistic has no value of a case"
     assert row["right"]["value"] == pytest.approx(200 / 3) and row["right"]["count"] == 3
     assert "66.7 (" in (tmp_path / "paired.md").read_text()
     assert json.loads((tmp_path / "summary.json").read_text())["paired"] == summary["paired"]
+    (tmp_path / "figure.png").touch()
+    replace(table, conditions=lambda context: [condition("ours")]).run(context, tmp_path, progress=False)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert not left & {"paired.md", "paired.tex", "paired.csv", "figure.png"}, "none of what there is no more"

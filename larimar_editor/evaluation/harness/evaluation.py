@@ -144,6 +144,8 @@ class Evaluation:
 
     def _write(self, summary: Mapping, out: Path) -> None:
         rows, paper = summary["rows"], self.paper.get("rows", ())
+        for old in (*out.glob("paired.*"), out / "figure.png"):  # of rows that may be there no more
+            old.unlink(missing_ok=True)
         (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         headers = {column.key: column.header for column in self.columns}
         write_table(estimates_frame(rows, headers, paper), out)
