@@ -18,7 +18,7 @@ from larimar_editor.cli import app
 from larimar_editor.easyedit.baselines import conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import start_again
-from larimar_editor.evaluation.harness.report import note
+from larimar_editor.evaluation.harness.report import made_on, note
 from larimar_editor.evaluation.published.pages import Published, _mark, command
 from larimar_editor.evaluation.published.plan import Plan
 from larimar_editor.evaluation.tables import NAMES, find
@@ -113,10 +113,10 @@ def test_the_page_says_what_was_measured_with_an_earlier_checkpoint_than_ships(p
 
 def test_rows_that_were_timed_on_another_machine_are_named(published):
     summary = published.summaries["compare"]
-    assert note(summary).endswith(
-        "Of different machines, whose seconds do not compare: LARIMAR, MEMIT on one CPU; ROME on another CPU."
-    )
-    assert "machines" not in note(summary | {"machines": {"one CPU": ["LARIMAR", "MEMIT", "ROME"]}})
+    assert note(summary).endswith("Rows are of different machines, whose seconds do not compare.")
+    assert ", LARIMAR, MEMIT on one CPU; ROME on another CPU.\n" in published.page("")
+    alike = summary | {"environments": summary["environments"][:1]}
+    assert "machines" not in note(alike) and made_on(alike) == "one CPU"
 
 
 def test_other_pages_have_their_tables_cut_from_the_same_files(published):
@@ -292,6 +292,13 @@ def test_the_comparison_is_made_by_one_command(monkeypatch, tmp_path):
     assert cells(done.output, "MEMIT")[0].startswith("0.875 (")
     made = {path.name for path in tmp_path.iterdir()}
     assert {"table.md", "table.tex", "table.csv", "figure.png", "summary.json", "records.jsonl"} <= made
+    given = ["compare", "--edits", "4", "--device", "0", "--out", str(tmp_path / "gpu")]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    summary = json.loads((tmp_path / "gpu" / "summary.json").read_text())
+    assert summary["settings"]["device"] == "cuda:0"
+    assert {each["hardware"] for each in summary["environments"]} == {"one CPU", "another CPU"}, (
+        "as each says"
+    )
     done = CliRunner().invoke(app, ["compare", "--hparams", str(tmp_path / "table.md")])
     assert done.exit_code == 2 and "a file; wanted is" in re.sub(r"[│\s]+", " ", done.output)
 

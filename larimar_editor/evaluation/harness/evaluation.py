@@ -21,11 +21,10 @@ from larimar_editor.evaluation.harness.records import (
     processes,
     read_records,
     run_conditions,
-    whole_lines,
     written,
 )
 from larimar_editor.evaluation.harness.report import all_tables, estimates_frame, write_table
-from larimar_editor.utils.device import environment
+from larimar_editor.evaluation.harness.surroundings import Surroundings
 from larimar_editor.utils.files import load_yaml
 
 
@@ -119,12 +118,10 @@ class Evaluation:
         conditions = self.conditions(context)
         left_out: dict[str, str] = {}
         path = out / "records.jsonl"
-        _drop_other_methods(conditions, context, out)
-        before = set(whole_lines(path))
-        records = run_conditions(conditions, path, progress, left_out)
-        surroundings = environment(context.device)
-        if before == set(whole_lines(path)):  # nothing was measured here and now
-            surroundings |= _made_on(out, surroundings)
+        methods = _methods(conditions)
+        _drop_other_methods(methods, context, out)
+        surroundings = Surroundings(out, context.device, methods)
+        records = run_conditions(conditions, path, progress, left_out, surroundings.begin)
         kept = [condition for condition in conditions if condition.name not in left_out]
         rows = [self._row(condition, records) for condition in kept]
         summary = {
@@ -135,8 +132,8 @@ class Evaluation:
             "rows": rows,
             "paired": self._paired(kept, records),
             "left_out": left_out,
-            "machines": _machines(kept, records),
-            "settings": context.describe() | surroundings,
+            "environments": surroundings.of(kept, records),
+            "settings": context.describe(),
         }
         if processes().is_main_process:
             self._write(summary, out)
@@ -186,15 +183,24 @@ class Evaluation:
         return result
 
 
-def _drop_other_methods(conditions: Sequence[Condition], context: Context, out: Path) -> None:
-    """Remove the records of methods that were others then: with other settings, of another framework, or on
-    another device. ``methods.json`` has what each one's records depend on.
-    """
-    rows = {
+def _methods(conditions: Sequence[Condition]) -> dict[str, str]:
+    """The framework's method of each condition that is of one."""
+    return {
         each.name: str(each.settings["method"])
         for each in conditions
         if each.settings.get("method") in (LARIMAR, *METHODS)
     }
+
+
+def _drop_other_methods(rows: Mapping[str, str], context: Context, out: Path) -> None:
+    """Remove the records of methods that were others then: with other settings, of another framework, or on
+    another device. ``methods.json`` has what each one's records depend on.
+
+    Args:
+        rows: see `_methods`.
+        context: what is run now.
+        out: the table's folder.
+    """
     if not rows or not processes().is_main_process:
         return
     now = {method: context.baselines.made_with(context, method) for method in set(rows.values())}
@@ -204,24 +210,6 @@ def _drop_other_methods(conditions: Sequence[Condition], context: Context, out: 
     if others:
         written(records, [each for each in read_records(records) if each["condition"] not in others])
     path.write_text(json.dumps(known | now, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def _made_on(out: Path, names: Collection[str]) -> dict:
-    """Of the environment what the summary that is there has."""
-    path = out / "summary.json"
-    settings = json.loads(path.read_text(encoding="utf-8"))["settings"] if path.exists() else {}
-    return {name: settings[name] for name in names if name in settings}
-
-
-def _machines(conditions: Sequence[Condition], records: Sequence[Mapping]) -> dict[str, list[str]]:
-    """Conditions by the processor or GPU that they were timed on, where their records say it."""
-    machines: dict[str, list[str]] = {}
-    for condition in conditions:
-        own = (record for record in records if record["condition"] == condition.name)
-        known = (record.get("environment", {}).get("hardware") for record in own)
-        for hardware in dict.fromkeys(filter(None, known)):
-            machines.setdefault(hardware, []).append(condition.name)
-    return machines
 
 
 def run_in_turn(

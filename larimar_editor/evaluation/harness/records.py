@@ -65,7 +65,11 @@ def whole_lines(path: Path) -> list[str]:
 
 
 def run_conditions(
-    conditions: Sequence[Condition], path: Path, progress: bool = True, left_out: dict[str, str] | None = None
+    conditions: Sequence[Condition],
+    path: Path,
+    progress: bool = True,
+    left_out: dict[str, str] | None = None,
+    begin: Callable[[str, bool], None] = lambda name, anew: None,
 ) -> list[dict]:
     """Score what is not in ``path`` yet.
 
@@ -76,6 +80,8 @@ def run_conditions(
         conditions: names are unique.
         path: JSON lines. A record is the score's with ``condition`` and ``case`` in front.
         left_out: gets the reason of each condition that raised `LeftOut`.
+        begin: called in the first process with the name of each condition that has cases to score, before
+            they are; and with whether none of its cases were scored before.
 
     Returns:
         the records of these conditions and cases, old and new, each once.
@@ -99,6 +105,8 @@ def run_conditions(
     with own.open("a", encoding="utf-8") as stream:
         for condition in conditions:
             pending = [case for case in condition.cases if (condition.name, case) not in done]
+            if pending and group.is_main_process:
+                begin(condition.name, len(pending) == len(condition.cases))
             if condition.batch:
                 pending = pending[group.process_index :: group.num_processes]
             elif not group.is_main_process:

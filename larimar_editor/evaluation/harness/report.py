@@ -72,25 +72,36 @@ def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
         f"{key} {settings[key]}"
         for key in ("model", "dtype", "counterfact", "zsre", "limit", "baseline_cases")
     )
-    machine = ", ".join(f"{key} {settings[key]}" for key in ("hardware", "threads", "torch", "transformers"))
-    parts = [
-        f"Settings: {ran_on}. {machine}.\n\nIn brackets: 95% interval and number of cases; in italics: the "
-        "paper's own.\n"
-    ]
+    legend = "In brackets: 95% interval and number of cases; in italics: the paper's own."
+    parts = [f"Settings: {ran_on}.\n\n{legend}\n"]
     for summary, table in zip(summaries, tables, strict=True):
-        parts.append(f"## {summary['evaluation']}: {summary['title']}\n\n{table}\n{note(summary)}\n")
+        below = f"{note(summary)} Made on {made_on(summary)}."
+        parts.append(f"## {summary['evaluation']}: {summary['title']}\n\n{table}\n{below}\n")
     return "\n".join(parts)
 
 
 def note(summary: Mapping) -> str:
-    """What is said below a table: how it differs from the paper's, what was left out and why, and which rows
-    were made on other machines than the rest.
+    """What is said below a table: how it differs from the paper's, what was left out and why, and whether its
+    seconds compare.
     """
     left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items() if why)
-    machines = summary.get("machines", {})
-    made_on = "; ".join(f"{', '.join(rows)} on {hardware}" for hardware, rows in machines.items())
-    apart = f" Of different machines, whose seconds do not compare: {made_on}." if len(machines) > 1 else ""
+    machines = {each.get("hardware") for each in summary.get("environments", ())}
+    timed = len(machines) > 1 and any("seconds" in row for row in summary["rows"])
+    apart = " Rows are of different machines, whose seconds do not compare." if timed else ""
     return f"{summary['note']}{left_out}{apart}"
+
+
+def made_on(summary: Mapping) -> str:
+    """Machine and versions that a table was made with; which rows, where there are several."""
+    # A summary from before they were told apart has one for all rows, among its settings.
+    made = summary.get("environments") or [summary["settings"]]
+    rows = [f"{', '.join(each['rows'])} on " if len(made) > 1 else "" for each in made]
+    return "; ".join(f"{names}{_machine(each)}" for names, each in zip(rows, made)) or NOTHING
+
+
+def _machine(told: Mapping) -> str:
+    said = {"hardware": "{}", "threads": "{} threads", "torch": "torch {}", "transformers": "transformers {}"}
+    return ", ".join(form.format(told[key]) for key, form in said.items() if key in told)
 
 
 def shown(number: float) -> str:

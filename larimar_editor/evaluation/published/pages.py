@@ -22,7 +22,7 @@ import pandas as pd
 import yaml
 
 from larimar_editor.evaluation.harness.baselines import METHODS
-from larimar_editor.evaluation.harness.report import NOTHING, markdown, note, shown, with_interval
+from larimar_editor.evaluation.harness.report import NOTHING, made_on, markdown, note, shown, with_interval
 from larimar_editor.evaluation.published.plan import Comparison, Measure, Plan, Planned
 from larimar_editor.evaluation.tables import find
 
@@ -113,7 +113,7 @@ class Published:
             yield planned.reading
         yield f"```\n{command(planned, summary['settings'])}\n```"
         yield (folder / "table.md").read_text(encoding="utf-8")
-        yield f"{note(summary)} {self._made_with(summary['settings'])}"
+        yield f"{note(summary)} {self._made_with(summary)}"
         if summary["paired"]:
             yield f"On the same cases, differences:\n\n{(folder / 'paired.md').read_text(encoding='utf-8')}"
         if (folder / "figure.png").exists():
@@ -138,13 +138,10 @@ class Published:
         )
         return [f"## {comparison.heading}", comparison.reading, table, *([shipped] if earlier else [])]
 
-    def _made_with(self, settings: Mapping[str, Any]) -> str:
+    def _made_with(self, summary: Mapping[str, Any]) -> str:
+        settings = summary["settings"]
         which = "an earlier checkpoint, " if self._is_earlier(settings) else "checkpoint "
-        return (
-            f"Made with {which}{settings['checkpoint']}, "
-            f"{settings['hardware']}, {settings['threads']} threads, torch {settings['torch']}, "
-            f"transformers {settings['transformers']}."
-        )
+        return f"Made with {which}{settings['checkpoint']}, {made_on(summary)}."
 
     def _line(self, measure: Measure) -> list[str]:
         summary = self.summaries[measure.table]

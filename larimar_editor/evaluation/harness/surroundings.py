@@ -1,0 +1,78 @@
+"""On which machine each row of a table was made: a run that was stopped may go on on another one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from larimar_editor.evaluation.harness.records import Condition
+from larimar_editor.utils.device import environment
+from larimar_editor.utils.files import written_whole
+
+TOLD = ("hardware", "threads", "torch", "transformers")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the records of a table were made with, kept in its folder in ``environments.json``.
+
+    Attributes:
+        out: the folder.
+        device: what is measured on now.
+        elsewhere: names of conditions that are measured by other processes, on whatever machine; only their
+            records may say which.
+    """
+
+    out: Path
+    device: str
+    elsewhere: Collection[str] = ()
+
+    def begin(self, name: str, anew: bool) -> None:
+        """Note the present machine for a condition, of which records are about to be made.
+
+        Args:
+            name: the condition's.
+            anew: none of its records are there yet.
+        """
+        before = [] if anew else self._known.get(name, [])
+        now = [] if name in self.elsewhere else [environment(self.device)]
+        self._known[name] = before + [each for each in now if each not in before]
+        with written_whole(self._path) as file:
+            file.write(json.dumps(self._known, indent=1) + "\n")
+
+    def of(self, conditions: Sequence[Condition], records: Sequence[Mapping]) -> list[dict]:
+        """`TOLD` of each machine, with the names of its ``rows``. What a record says itself comes first."""
+        own: dict[str, list[Mapping]] = {}
+        for record in records:
+            if "environment" in record:
+                own.setdefault(record["condition"], []).append(record["environment"])
+        rows: dict[tuple, list[str]] = {}
+        for condition in conditions:
+            made = own.get(condition.name) or self._known.get(condition.name, [])
+            for each in dict.fromkeys(tuple((key, one[key]) for key in TOLD if key in one) for one in made):
+                rows.setdefault(each, []).append(condition.name)
+        return [{"rows": names, **dict(each)} for each, names in rows.items()]
+
+    @property
+    def _path(self) -> Path:
+        return self.out / "environments.json"
+
+    @cached_property
+    def _known(self) -> dict[str, list[dict]]:
+        if self._path.exists():
+            return json.loads(self._path.read_text(encoding="utf-8"))
+        summary = self.out / "summary.json"
+        if not summary.exists():
+            return {}
+        before = json.loads(summary.read_text(encoding="utf-8"))
+        # One from before machines were told apart has one for all rows, among its settings.
+        every = {"rows": [row["name"] for row in before["rows"]], **before["settings"]}
+        known: dict[str, list[dict]] = {}
+        for each in before.get("environments", [every]):
+            if told := {key: each[key] for key in TOLD if key in each}:
+                for name in each["rows"]:
+                    known.setdefault(name, []).append(told)
+        return known

@@ -1,0 +1,77 @@
+"""A table says of each row on which machine it was made, also where a run went on on another one."""
+
+import json
+
+import pytest
+
+from larimar_editor.evaluation.harness import surroundings
+from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
+from larimar_editor.evaluation.harness.records import Condition
+from larimar_editor.evaluation.harness.report import made_on
+from larimar_editor.hparams import find_hparams
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Where a machine of that name made the rows of these conditions."""
+
+    def run(machine, *conditions):
+        monkeypatch.setattr(surroundings, "environment", lambda device: {"hardware": machine, "threads": 2})
+        columns = (Column("right", "Right", lambda record: record["right"]),)
+        table = Evaluation("compare", "A table", lambda context: conditions, columns)
+        summary = table.run(Context(find_hparams("LARIMAR/smollm2-135m")), tmp_path, progress=False)
+        return {each["hardware"]: each["rows"] for each in summary["environments"]}
+
+    return run
+
+
+def condition(name, count=2, batch=16, stopped=False, said=(), **settings):
+    def score(cases):
+        if stopped:
+            raise KeyboardInterrupt
+        return [{"right": 1, **dict(said)} for _ in cases]
+
+    return Condition(name, {str(case): case for case in range(count)}, score, batch, settings)
+
+
+def test_a_row_that_is_new_says_nothing_of_those_that_are_there(run, tmp_path):
+    assert run("A", condition("old")) == {"A": ["old"]}
+    assert run("B", condition("old"), condition("new")) == {"A": ["old"], "B": ["new"]}
+    assert run("C", condition("old"), condition("new")) == {"A": ["old"], "B": ["new"]}, "nothing is measured"
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert made_on(summary) == "old on A, 2 threads; new on B, 2 threads"
+
+
+def test_a_row_is_of_all_machines_that_its_cases_are_of(run):
+    run("A", condition("alone"), condition("together", batch=0))
+    assert run("B", condition("alone", 3), condition("together", 3, batch=0)) == {
+        "A": ["alone"],
+        "B": ["alone", "together"],
+    }, "of cases that share a memory none is kept"
+
+
+def test_a_run_that_was_stopped_has_said_where_it_was(run):
+    with pytest.raises(KeyboardInterrupt):
+        run("A", condition("first"), condition("second", stopped=True))
+    assert run("B", condition("first"), condition("second")) == {"A": ["first"], "B": ["second"]}
+
+
+def test_rows_from_before_keep_what_their_summary_said_of_all(run, tmp_path):
+    run("A", condition("old"))
+    path = tmp_path / "summary.json"
+    before = json.loads(path.read_text())
+    del before["environments"]
+    before["settings"] |= {"hardware": "X", "threads": 1, "torch": "2", "transformers": "5"}
+    path.write_text(json.dumps(before))
+    (tmp_path / "environments.json").unlink()
+    assert made_on(before) == "X, 1 threads, torch 2, transformers 5"
+    assert run("B", condition("old")) == {"X": ["old"]}
+    more = [condition("new"), condition("FT", method="FT")]
+    assert run("B", condition("old"), *more) == {"X": ["old"], "B": ["new"]}
+
+
+def test_a_record_of_another_process_says_itself_where_it_was_made(run):
+    told = {"environment": {"hardware": "a GPU", "easyedit": "main branch"}}
+    rows = [condition("ours"), condition("ROME", said=told, method="ROME"), condition("FT", method="FT")]
+    assert run("A", *rows) == {"A": ["ours"], "a GPU": ["ROME"]}
