@@ -2,7 +2,7 @@
 
 import importlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +20,7 @@ from larimar_editor.easyedit.baselines.in_context import telling
 from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
 from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits, returning_weights
 from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.lifetimes import Lifetime
 from larimar_editor.evaluation.harness.records import LeftOut
 from larimar_editor.evaluation.tables import find
 from larimar_editor.hparams import find_hparams
@@ -195,6 +196,18 @@ def test_edits_that_were_not_timed_have_no_part_in_the_seconds(tmp_path):
     _, rome, memit = find("compare").run(context, tmp_path, progress=False)["rows"]
     assert rome["seconds"]["value"] == 30.5 and rome["rewrite_acc"]["count"] == 4
     assert memit["seconds"] is None and memit["rewrite_acc"]["count"] == 4
+
+
+@pytest.mark.parametrize(("timed", "seconds"), [(True, 2.0), (False, None)])
+def test_a_life_beside_other_runs_has_no_seconds(tmp_path, monkeypatch, timed, seconds):
+    lifetimes = pytest.importorskip("larimar_editor.easyedit.baselines.lifetimes", exc_type=ImportError)
+    life = {"reached": [{"facts": 3, "seconds": 2.0}], "ended": "all"}
+    lived = []
+    monkeypatch.setattr(lifetimes, "open_editor", lambda job: None)
+    monkeypatch.setattr(lifetimes, "run_lifetime", lambda editor, lifetime, release_2023: life)
+    monkeypatch.setattr(lifetimes, "work", lambda job, editor, score: lived.extend(map(score, job.cases)))
+    lifetimes.run_job(replace(job(tmp_path, [Lifetime(()).to_dict()]), timed=timed))
+    assert [reached["seconds"] for each in lived for reached in each["reached"]] == [seconds]
 
 
 def test_of_several_devices_the_one_counts_that_has_the_cases(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from larimar_editor.evaluation.harness.lifetimes import (
     texts_of,
 )
 from larimar_editor.evaluation.harness.records import LeftOut
+from larimar_editor.evaluation.harness.report import note
 from larimar_editor.evaluation.harness.scores import TargetScore
 from larimar_editor.evaluation.tables import lifelong
 from larimar_editor.hparams import find_hparams
@@ -104,7 +105,7 @@ class OfLife:
             for facts in self.reached
             for places in (drawn(facts, lifetime.seed),)
         ]
-        return {"reached": made, "ended": self.ended}
+        return {"reached": made, "ended": self.ended, "environment": {"hardware": "a GPU"}}
 
 
 def test_methods_are_asked_beside_larimar_where_they_come_to_as_many_facts(context, tmp_path, monkeypatch):
@@ -124,6 +125,9 @@ def test_methods_are_asked_beside_larimar_where_they_come_to_as_many_facts(conte
     ours = next(row for row in summary["rows"] if row["name"] == "Larimar, 10 facts")
     assert apart["name"] == "Larimar, 10 facts - GRACE, 10 facts"
     assert apart["written"]["value"] == pytest.approx(ours["written"]["value"] - 0.25)
+    here, there = summary["environments"]
+    assert here["rows"] == names[:2] and there == {"rows": names[2:], "hardware": "a GPU"}
+    assert note(summary).endswith("whose seconds do not compare.")
 
 
 @pytest.mark.parametrize("reached, ended, why", [((), "", "no such file"), (None, "KeyError: x", "KeyError")])

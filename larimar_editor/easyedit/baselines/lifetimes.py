@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -30,11 +31,18 @@ from larimar_editor.evaluation.harness.trials import request
 
 
 def run_job(job: Job) -> None:
-    """Run every lifetime that is not finished; a record has what `run_lifetime` gives. One that was
-    interrupted begins again.
+    """Run every lifetime that is not finished; a record has what `run_lifetime` gives, without seconds where
+    the job is not timed. One that was interrupted begins again.
     """
     editor, release_2023 = open_editor(job), find_easyedit().release_2023
-    work(job, editor, lambda case: run_lifetime(editor, Lifetime.from_dict(case), release_2023))
+
+    def lived(case: Mapping) -> dict:
+        life = run_lifetime(editor, Lifetime.from_dict(case), release_2023)
+        for reached in () if job.timed else life["reached"]:
+            reached["seconds"] = None
+        return life
+
+    work(job, editor, lived)
 
 
 def run_lifetime(editor, lifetime: Lifetime, release_2023: bool) -> dict:

@@ -54,8 +54,9 @@ class Baselines(Protocol):
         ...
 
     def lifetime(self, context: Context, method: str, lifetime: Lifetime) -> dict:
-        """Edits for as long as the time goes: ``reached``, a list of ``facts``, ``seconds``, ``perplexity``,
-        ``places`` and ``records``, and ``ended``; see `larimar_editor.evaluation.harness.lifetimes`.
+        """Edits for as long as the time goes: ``reached``, a list of ``facts``, ``seconds`` (None where they
+        do not count), ``perplexity``, ``places`` and ``records``; ``ended``; and ``environment``. See
+        `larimar_editor.evaluation.harness.lifetimes`.
 
         Raises:
             LeftOut: the method failed, or it is not to be run and has not been.

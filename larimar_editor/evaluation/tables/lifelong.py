@@ -42,6 +42,7 @@ from larimar_editor.evaluation.harness.records import (
 from larimar_editor.evaluation.harness.scores import TargetScore, target_scores
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
+from larimar_editor.utils.device import environment
 
 COUNTS = (100, 1000, 10_000, 100_000)
 _BATCH = 16
@@ -132,7 +133,8 @@ class Life:
         finally:
             model.close_state(keep=False)
             model.edited_state = model.edited_state.cleared()
-        cost = self._cost(count) | {"perplexity": perplexity}
+        here = {"environment": environment(self.context.device)}
+        cost = self._cost(count) | {"perplexity": perplexity} | here
         return [record | cost for record in records]
 
     def _write(self, model: LarimarForCausalLM, count: int) -> None:
@@ -235,20 +237,21 @@ def _of_method(context: Context, method: str, lifetime: Lifetime) -> list[Condit
     if not life["reached"]:
         return [left_out(f"{method} is left out: its first edit failed, {life['ended']}")]
     return [
-        _reached(method, lifetime, life["ended"], reached, reached is life["reached"][-1])
+        _reached(method, lifetime, life, reached, reached is life["reached"][-1])
         for reached in life["reached"]
     ]
 
 
-def _reached(method: str, lifetime: Lifetime, ended: str, reached: Mapping, last: bool) -> Condition:
+def _reached(method: str, lifetime: Lifetime, life: Mapping, reached: Mapping, last: bool) -> Condition:
     facts, cost = reached["facts"], {key: reached[key] for key in ("seconds", "perplexity")}
+    cost |= {"environment": life["environment"]}
     settings = {"method": method, "facts": facts, "minutes": lifetime.minutes}
     return Condition(
         f"{method}, {facts:,} facts",
         _cases_at(lifetime.edits, reached["places"]),
         lambda asked: [record | cost for record in reached["records"]],
         0,
-        settings | ({"ended": ended} if last else {}),
+        settings | ({"ended": life["ended"]} if last else {}),
         f"Larimar, {facts:,} facts" if facts in lifetime.counts else None,
     )
 
