@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime, texts_of
 from larimar_editor.evaluation.harness.records import LeftOut, read_records
 from larimar_editor.evaluation.harness.trials import Stage, Trial, records_of, stage_of
-from larimar_editor.evaluation.tables import find, prompted
+from larimar_editor.evaluation.tables import find, lengths, prompted
 from larimar_editor.evaluation.tables.counterfact import with_rephrasings
 from larimar_editor.evaluation.tables.longcontext import (
     FACTS,
@@ -54,6 +55,13 @@ def test_the_base_models_row_is_the_base_model(hparams, tmp_path):
         assert value == pytest.approx(larimar[column.key]["value"], abs=1e-3), column.key
     own = [record["rewrite"][0]["success"] for record in records if record["condition"] == "Larimar"]
     assert larimar["edit_S"]["value"] == pytest.approx(100 * sum(own) / 6)
+
+
+def test_answers_by_length_have_the_same_cases_first_however_many_are_wanted(tokenizer):
+    """Records are kept by a case's place: with another --limit they would be of other facts."""
+    context = SimpleNamespace(larimar=lambda: SimpleNamespace(tokenizer=tokenizer), seed=0)
+    few, more = (lengths._edits(context, count) for count in (3, lengths.EACH))
+    assert few == {most: edits[:3] for most, edits in more.items()} and len(more[lengths.MOST[-1]]) > 3
 
 
 def test_further_wordings_leave_out_the_one_that_is_asked():

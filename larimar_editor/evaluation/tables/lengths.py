@@ -57,7 +57,7 @@ def _edits(context: Context, count: int) -> dict[int, list[Edit]]:
     texts = [text for text in Answers(held_out=True).texts if text not in own]
     rng.shuffle(texts)
     groups: dict[int, list[str]] = {most: [] for most in MOST}
-    for text in chain(texts, _several(texts, rng, count)):
+    for text in chain(texts, _several(texts, rng)):
         _, (tokens,) = rows_of(tokenizer, [("It is", text)])
         if (most := next((each for each in MOST if tokens <= each), None)) is not None:
             groups[most].append(text)
@@ -67,10 +67,12 @@ def _edits(context: Context, count: int) -> dict[int, list[Edit]]:
     }
 
 
-def _several(texts: Sequence[str], rng: random.Random, count: int) -> Iterator[str]:
-    """Lists of 6 and of 12 answers, as long as none of them is, ``4 * count`` of each."""
+def _several(texts: Sequence[str], rng: random.Random) -> Iterator[str]:
+    """Lists of 6 and of 12 answers, as long as none of them is. However few cases are wanted, the draws are
+    the same: a run that goes on with more has the same ones first.
+    """
     for several in (6, 12):
-        for _ in range(4 * count):
+        for _ in range(4 * EACH):
             yield "; ".join(rng.sample(texts, several))
 
 
