@@ -110,6 +110,7 @@ def evaluate(
         baselines=beside if baselines else NoBaselines(),
         asked=tuple(asked or ()),
         minutes=minutes,
+        methods_device=methods_on,
     )
     reads = DATA if name == "all" else find(name).reads
     if passed_over := unread(context, reads):

@@ -84,6 +84,7 @@ def results(
         out=out,
         device=device,
         asked=tuple(asked or ()),
+        methods_device=methods_on,
     )
 
     def beside(table: Planned) -> EasyEditBaselines:

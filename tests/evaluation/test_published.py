@@ -150,6 +150,24 @@ def test_a_command_names_the_files_that_were_given():
     assert said.endswith("--counterfact c.json --data a.json")
 
 
+def test_a_command_has_the_folders_and_the_device_that_its_run_was_given(tmp_path):
+    """Rows are named after file and folder; and where the files lie makes no other records."""
+    for folder in ("here/wiki", "there/wiki"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "c.json").write_text("[]")
+    here, there = (tmp_path / folder / "wiki" / "c.json" for folder in ("here", "there"))
+    context = Context(
+        find_hparams("LARIMAR/smollm2-135m"), counterfact=here, asked=(here,), methods_device="cuda,cpu"
+    )
+    planned = replace(Plan.read(ROOT / "configs" / "results.yaml").tables[1], name="scope")
+    said = command(planned, context.describe())
+    assert said.endswith("--methods-device cuda,cpu --counterfact wiki/c.json --data wiki/c.json")
+    elsewhere = replace(context, counterfact=there, asked=(there,), methods_device=None)
+    assert elsewhere.lasting() == context.lasting() and "methods-device" not in command(
+        replace(planned, methods_device="cuda"), elsewhere.describe()
+    )
+
+
 def test_other_models_have_a_column_each_where_they_are_measured(published, tmp_path):
     others = {
         "heading": "Other decoders",

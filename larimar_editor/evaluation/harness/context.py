@@ -45,6 +45,7 @@ class Context:
         checkpoint: folder or name, in place of the hyperparameter file's.
         asked: further data of the table ``scope``; see `larimar_editor.data.scope_cases`.
         baselines: runs the methods that Larimar is measured beside.
+        methods_device: of these methods, as it was asked for; for the record.
     """
 
     hparams: Path
@@ -63,6 +64,7 @@ class Context:
     baselines: Baselines = field(default_factory=NoBaselines)
     asked: tuple[Path, ...] = ()
     minutes: float | None = None
+    methods_device: str | None = None
     _models: dict[str, LarimarForCausalLM] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -131,8 +133,17 @@ class Context:
             "minutes": self.minutes,
             "dtype": self.dtype,
             "device": self.device,
+            "methods_device": self.methods_device,
             "seed": self.seed,
+            "files": self._files(),
         }
+
+    def _files(self) -> dict[str, Any]:
+        """Those that were given, each with its folder, after which rows are named."""
+        given = {name: getattr(self, name) for name in ("counterfact", "zsre", "text", "facts")}
+        named = lambda path: Path(*path.parts[-2:]).as_posix()
+        files = {name: named(path) for name, path in given.items() if path is not None}
+        return files | {"asked": [named(path) for path in self.asked]}
 
     def which_larimar(self) -> dict:
         """Its settings and its weights' digest; other methods are measured where there is none, too."""
@@ -150,9 +161,11 @@ class Context:
             return known | {"checkpoint": None}
 
     def lasting(self) -> dict:
-        """`describe` less how many cases: records of one run serve another where all this is the same."""
-        how_many = ("limit", "baseline_cases", "minutes")
-        return {key: value for key, value in self.describe().items() if key not in how_many}
+        """`describe` less how many cases there are, and where files and methods are: records of one run serve
+        another where all this is the same.
+        """
+        passing = ("limit", "baseline_cases", "minutes", "methods_device", "files")
+        return {key: value for key, value in self.describe().items() if key not in passing}
 
 
 def _source(path: Path | None) -> str:

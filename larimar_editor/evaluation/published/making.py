@@ -49,6 +49,7 @@ class Making:
                 baseline_cases=each.baselines,
                 minutes=each.minutes,
                 baselines=beside(each) if each.baselines else NoBaselines(),
+                methods_device=(context.methods_device or each.methods_device) if each.baselines else None,
             )
             for each in plan.tables
             if only is None or each.name in only

@@ -179,17 +179,20 @@ class Published:
 def command(planned: Planned, settings: Mapping[str, Any]) -> str:
     """What makes a table again, from a run's settings; of the files that were given those that it reads."""
     reads = find(planned.name).reads
+    # Settings from before these were noted have the files' names alone, and the plan says where methods ran.
+    files = settings.get("files", {"asked": [name.split(",")[0] for name in settings["asked"]]})
+    methods_device = settings.get("methods_device", planned.methods_device)
     parts = [f"larimar-editor eval {planned.name} --dtype {settings['dtype']}"]
     parts += [f"--limit {settings['limit']}"] if settings["limit"] else []
     parts.append(f"--baselines {settings['baseline_cases']}")
     parts += [f"--minutes {settings['minutes']:g}"] if settings.get("minutes") else []
     parts += [f"--device {settings['device']}"] if settings.get("device", "cpu") != "cpu" else []
-    parts += [f"--methods-device {planned.methods_device}"] if planned.methods_device else []
+    parts += [f"--methods-device {methods_device}"] if methods_device else []
     for option in ("counterfact", "zsre", "text", "facts"):
         if option in reads and "," in settings[option]:  # a file's name and digest
-            parts.append(f"--{option} {settings[option].split(',')[0]}")
+            parts.append(f"--{option} {files.get(option, settings[option].split(',')[0])}")
     if "asked" in reads:
-        parts += [f"--data {name.split(',')[0]}" for name in settings["asked"]]
+        parts += [f"--data {name}" for name in files["asked"]]
     return " ".join(parts)
 
 
