@@ -129,7 +129,7 @@ class FactStore:
         Raises:
             TypeError: what is none of these.
         """
-        if isinstance(fact, int):
+        if isinstance(fact, int) and not isinstance(fact, bool):  # True would be the fact of id 1
             row = self._log.entries.row_of(fact)
             rows: Iterable[int] = [] if row is None else [row]
         elif isinstance(fact, (Fact, str)):

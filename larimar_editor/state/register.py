@@ -10,6 +10,16 @@ from torch import Tensor, nn
 from larimar_editor.state.edited import EditedState
 
 
+class _Version(nn.Parameter):
+    """Which state is the current one. Whoever asks for gradients of all of a model's parameters, as
+    ``model.requires_grad_(True)`` does, is given those of the others: a whole number has none.
+    """
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Itself, as it is."""
+        return self
+
+
 class StateRegister(nn.Module):
     """Holds the edited state behind an integer parameter, its version.
 
@@ -20,7 +30,7 @@ class StateRegister(nn.Module):
 
     def __init__(self, state: EditedState):
         super().__init__()
-        self.version = nn.Parameter(torch.zeros((), dtype=torch.int64), requires_grad=False)
+        self.version = _Version(torch.zeros((), dtype=torch.int64), requires_grad=False)
         self._states: weakref.WeakValueDictionary[int, EditedState] = weakref.WeakValueDictionary({0: state})
         self._current, self._number, self._last = state, 0, 0
         # The version is noticed on the next look, when the editor may have dropped the token already.

@@ -721,6 +721,22 @@ def test_a_deep_copy_is_edited_apart(tiny):
     assert names is others, "64,500 names are not copied: that took seconds"
 
 
+def test_gradients_may_be_asked_for_of_all_of_an_edited_model(tiny):
+    """The version is a whole number, which has none. It is left out, in copies too, and restores a state."""
+    tiny.write(FACTS[:1])
+    token = tiny.undo_token()
+    tiny.write(FACTS[1:])
+    for model in (tiny, copy.deepcopy(tiny)):
+        parameters = dict(model.requires_grad_(True).named_parameters())
+        version = parameters.pop("state_register.version")
+        assert not version.requires_grad and all(each.requires_grad for each in parameters.values())
+        model.requires_grad_(False)
+        assert not any(each.requires_grad for each in parameters.values())
+    with torch.no_grad():
+        tiny.state_register.version.copy_(token)
+    assert [fact.prompt for fact in tiny.facts()] == PROMPTS[:1]
+
+
 def test_the_version_parameter_restores_the_state_it_was_taken_of(tiny, tokenizer):
     tiny.write(FACTS[:1])
     before, token = logits(tiny, tokenizer, PROMPTS), tiny.undo_token()

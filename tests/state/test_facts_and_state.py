@@ -58,6 +58,15 @@ def test_ids_are_never_used_twice_and_subjects_fill_templates():
     assert Fact("ends with space ", "x").text == "ends with space x" and Fact("p", " x").text == "p x"
 
 
+@pytest.mark.parametrize("name", [True, False])
+def test_a_truth_value_is_no_id(name):
+    """`forget(True)`, a slip, would forget fact 1."""
+    store = extended(FactStore(), [Fact("a", "1")], 1)
+    with pytest.raises(TypeError, match=f"by its id, got {name}"):
+        store.rows([name])
+    assert store.row(1) == 0
+
+
 def test_the_dead_are_dropped_once_they_are_the_majority():
     store = FactStore()
     for number in range(1000):
