@@ -72,7 +72,6 @@ class EpisodicMemory(StateOwner):
 
     # --- editing ---
 
-    @outside_inference
     def write(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
         """Write facts in one shot (paper, eq. (mem_update_seq), alpha = 1).
 
@@ -92,7 +91,7 @@ class EpisodicMemory(StateOwner):
             Whatever is raised, nothing is written.
         """
         facts = self.checked(requests)
-        with self._lock:
+        with self._lock, outside_inference():
             state = self.edited_state
             new = [
                 fact for fact in facts if (known := state.store.find(fact.key)) is None or fact.adds_to(known)
@@ -235,20 +234,20 @@ class EpisodicMemory(StateOwner):
             if not unique or self.is_empty():
                 return Reading.nothing(len(prompts), self.config.latent_size)
             in_scope, latents, said = self._readouts(unique)
-        if len(unique) < len(set(prompts)):
-            in_scope = torch.cat((in_scope, torch.zeros(1, dtype=torch.bool)))
-        place = {prompt: i for i, prompt in enumerate(unique)}
-        index = [place.get(prompt, len(unique)) for prompt in prompts]
-        inside = in_scope[index]
-        facts = [said[i] for i in index if i in said]
-        row = (in_scope.cumsum(0) - 1)[index][inside]
-        latents = latents[row.to(latents.device)]
-        ids: list[AnswerIds] = []
-        if facts:
-            lines = [False] * len(prompts) if at_line_start is None else list(at_line_start)
-            lines = [line for line, among in zip(lines, inside.tolist(), strict=True) if among]
-            latents, ids = self._as_asked(latents, facts, lines)
-        return Reading(inside, latents, tuple(fact.target_new.strip() for fact in facts), tuple(ids))
+            if len(unique) < len(set(prompts)):
+                in_scope = torch.cat((in_scope, torch.zeros(1, dtype=torch.bool)))
+            place = {prompt: i for i, prompt in enumerate(unique)}
+            index = [place.get(prompt, len(unique)) for prompt in prompts]
+            inside = in_scope[index]
+            facts = [said[i] for i in index if i in said]
+            row = (in_scope.cumsum(0) - 1)[index][inside]
+            latents = latents[row.to(latents.device)]
+            ids: list[AnswerIds] = []
+            if facts:
+                lines = [False] * len(prompts) if at_line_start is None else list(at_line_start)
+                lines = [line for line, among in zip(lines, inside.tolist(), strict=True) if among]
+                latents, ids = self._as_asked(latents, facts, lines)
+            return Reading(inside, latents, tuple(fact.target_new.strip() for fact in facts), tuple(ids))
 
     def _as_asked(
         self, latents: Tensor, facts: Sequence[Fact], at_line_start: Sequence[bool]

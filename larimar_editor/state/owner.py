@@ -4,10 +4,9 @@ a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -21,20 +20,18 @@ from larimar_editor.state.register import StateRegister
 from larimar_editor.state.saved import load_state, save_state
 from larimar_editor.utils.locks import Lock
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
 
+@contextmanager
+def outside_inference() -> Iterator[None]:
+    """What changes a state leaves `torch.inference_mode`: what is made in it can never be changed.
 
-def outside_inference(method: _Method) -> _Method:
-    """What changes a state leaves `torch.inference_mode`: what is made in it can never be changed."""
-
-    @wraps(method)
-    def outside(*args, **kwargs):
-        if not torch.is_inference_mode_enabled():
-            return method(*args, **kwargs)
-        with torch.inference_mode(False), torch.no_grad():
-            return method(*args, **kwargs)
-
-    return cast(_Method, outside)
+    It stands beside the lock, and does not enter it: by itself a `Lock` is left whatever comes between.
+    """
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 class StateOwner:
@@ -63,13 +60,13 @@ class StateOwner:
     # --- the state ---
 
     @property
-    @outside_inference
     def history(self) -> History:
         """What owns the edited state, made on first use: an unedited model costs nothing."""
         with self._lock:
             if self._history is None:
-                self.state_register = StateRegister(self._empty_state())
-                self._history = History(self.state_register)
+                with outside_inference():
+                    self.state_register = StateRegister(self._empty_state())
+                    self._history = History(self.state_register)
             return self._history
 
     @property
@@ -79,9 +76,8 @@ class StateOwner:
             return self.history.state
 
     @edited_state.setter
-    @outside_inference
     def edited_state(self, state: EditedState) -> None:
-        with self._lock:
+        with self._lock, outside_inference():
             self.history.state = state
 
     def undo_token(self) -> Tensor:
@@ -99,7 +95,6 @@ class StateOwner:
 
     # --- editing ---
 
-    @outside_inference
     def forget(self, *facts: Fact | str | int) -> None:
         """Forget facts, named by prompt, by id or by themselves (alpha = -1).
 
@@ -107,23 +102,21 @@ class StateOwner:
             UnknownFact: a fact that is not written; nothing is changed.
             OSError: the state's file, if one is open, could not be written; nothing is changed.
         """
-        with self._lock:
+        with self._lock, outside_inference():
             state = self.edited_state
             if rows := state.store.rows(facts):
                 operation = Forget(tuple(state.store.fact(row).id for row in rows))
                 self.history.commit(operation, operation.applied_to(state))
 
-    @outside_inference
     def reset(self) -> None:
         """Forget every fact at once; ids are not used again. `undo` brings them back."""
-        with self._lock:
+        with self._lock, outside_inference():
             operation = Clear()
             self.history.commit(operation, operation.applied_to(self.edited_state))
 
-    @outside_inference
     def undo(self) -> None:
         """Put back the state before the last `write`, `forget` or `reset`, to the bit; see `History.undo`."""
-        with self._lock:
+        with self._lock, outside_inference():
             self.history.undo()
 
     # --- files ---
@@ -138,13 +131,11 @@ class StateOwner:
             else:
                 save_state(self.edited_state, path, self.origin)
 
-    @outside_inference
     def load_state(self, path: str | Path) -> None:
         """Replace the edited state by a saved one; see `larimar_editor.state.saved.load_state`."""
-        with self._lock:
+        with self._lock, outside_inference():
             self.edited_state = load_state(self.edited_state, path, self.origin)
 
-    @outside_inference
     def open_state(self, path: str | Path, read_only: bool = False) -> None:
         """Take up the state in a file, made if need be, and from now on keep every edit there before it takes
         effect: an edit that was reported as done is there again after a crash, and `undo` goes back through
@@ -159,7 +150,7 @@ class StateOwner:
             RuntimeError: a file is open already.
             OSError, ValueError: as `StateFile` and `History.open`; nothing is changed.
         """
-        with self._lock:
+        with self._lock, outside_inference():
             if self.history.file is not None:
                 raise RuntimeError(f"a state is open in {self.history.file.path}; close_state() first")
             file = StateFile(path, self.origin, writes=not read_only)
@@ -169,7 +160,6 @@ class StateOwner:
                 file.close(keep=False)
                 raise
 
-    @outside_inference
     def close_state(self, keep: bool = True) -> None:
         """End what `open_state` began; the file keeps the state, and so does the model, in memory.
 
@@ -177,5 +167,5 @@ class StateOwner:
             keep: False where neither the model's facts nor its copies' are asked for any more: nothing is
                 read into memory then.
         """
-        with self._lock:
+        with self._lock, outside_inference():
             self.history.close(keep)

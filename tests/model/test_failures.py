@@ -13,6 +13,7 @@ from conftest import EVERYTHING, FACTS, UNRELATED, encode, make_tiny, sentence_e
 
 import larimar_editor
 from larimar_editor import LarimarForCausalLM, LarimarHyperParams, apply_larimar_to_model
+from larimar_editor.model import episodic
 from larimar_editor.model.restoring import unchanged_on_failure
 
 PACKAGE = str(Path(larimar_editor.__file__).parent)
@@ -307,6 +308,34 @@ def test_a_generation_is_of_one_state_whatever_is_edited_meanwhile(tiny, tokeniz
         )
         assert edits and not tiny.facts()
         tiny.undo()
+
+
+@pytest.mark.parametrize("lines", [[False], [True]])
+def test_the_tokenizer_is_called_behind_the_lock(tokenizer, monkeypatch, lines):
+    """It is not made for threads: what a write and a read ask of it, they ask one at a time."""
+    model, free = make_tiny(tokenizer), []
+
+    def look():
+        free.append(model._lock.acquire(blocking=False))
+        if free[-1]:
+            model._lock.release()
+
+    def watched(call):
+        def watch(*args):
+            thread = threading.Thread(target=look)
+            thread.start()
+            thread.join()
+            return call(*args)
+
+        return watch
+
+    for name in ("kept_answer", "answer_ids", "ids_at_line_start"):
+        monkeypatch.setattr(episodic, name, watched(getattr(episodic, name)))
+    monkeypatch.setattr(episodic.LineStart, "of", watched(episodic.LineStart.of))
+    model.write(FACTS[:1])
+    written = len(free)
+    assert model.read(PROMPTS[:1], lines).answer_ids
+    assert written and len(free) > written and not any(free)
 
 
 def test_the_lock_of_a_copy_is_its_own(tokenizer):

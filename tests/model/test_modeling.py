@@ -363,6 +363,7 @@ def test_edits_in_inference_mode_are_as_any_others(tokenizer):
             model.forget(PROMPTS[0])
             model.undo()
             model.write(FACTS[2:])
+            assert torch.is_inference_mode_enabled() == mode, "it is left while an edit is made"
         model.forget(PROMPTS[1])
     prompts = [[fact.prompt for fact in model.facts()] for model in (inside, outside)]
     assert prompts[0] == prompts[1] and len(prompts[0]) == 2
