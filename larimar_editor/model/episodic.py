@@ -27,6 +27,7 @@ from larimar_editor.scope.nearest import INDEX_FROM, GraphIndex, Lookup, every_r
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.fact import Fact
 from larimar_editor.state.facts import FactStore, facts_from
+from larimar_editor.state.file import StateFile
 from larimar_editor.state.operations import Write
 from larimar_editor.state.owner import StateOwner, outside_inference
 from larimar_editor.utils.sentences import sentences
@@ -85,8 +86,8 @@ class EpisodicMemory(StateOwner):
             the facts as they are stored.
 
         Raises:
-            ValueError: bad requests (see `larimar_editor.state.facts.facts_from`), or an encoding that is not
-                finite.
+            ValueError: bad requests (see `larimar_editor.state.facts.facts_from`), an encoding that is not
+                finite, or another ``config.scope`` than the facts, or the open file's, were written with.
             OSError: the state's file, if one is open, could not be written.
             Whatever is raised, nothing is written.
         """
@@ -97,6 +98,7 @@ class EpisodicMemory(StateOwner):
                 fact for fact in facts if (known := state.store.find(fact.key)) is None or fact.adds_to(known)
             ]
             if new:
+                self._check_opened_for(self.history.file)
                 operation = self._encoded(new)
                 self._check_written_for(operation.scope.shape[1], state.store)
                 state = operation.applied_to(state)
@@ -365,6 +367,16 @@ class EpisodicMemory(StateOwner):
                 f"the facts were written for another scope detector than scope: {self.config.scope}, with "
                 f"embeddings of size {store.column('scope').shape[1]} in place of {embedding_size}: write "
                 "them again, or put config.scope back"
+            )
+
+    def _check_opened_for(self, file: StateFile | None) -> None:
+        """A file says once of all of its facts what made their numbers. Of what it says only the scope may be
+        another by now: the other settings of an `origin` are fixed with the model.
+        """
+        if file is not None and (opened := file.origin.get("scope")) != (scope := self.config.scope):
+            raise ValueError(
+                f"{file.path} is open, with scope: {opened}, and this model has scope: {scope} by now: put "
+                "config.scope back to write to it, or close_state(), reset() and open another file"
             )
 
     # --- the edited state ---

@@ -358,6 +358,32 @@ def test_a_state_is_of_what_makes_its_numbers_and_not_of_what_decides(tiny):
     assert origin(bias=3.0) != origin(bias=4.0), "an internal detector's own weights embed"
 
 
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_file_gets_no_facts_of_another_scope_than_it_was_opened_with(tiny, tmp_path, written):
+    """It could be opened by neither then: what it says of its facts' numbers is not so of all of them."""
+    path = tmp_path / "edits.db"
+    tiny.open_state(path)
+    tiny.write(FACTS[:written])
+    state, tiny.config.scope = tiny.edited_state, "none"
+    with pytest.raises(ValueError, match=r"edits\.db is open, with scope: external.* scope: none by now"):
+        tiny.write(FACTS[2:])
+    assert tiny.edited_state is state and same(load_state(state.cleared(), path, {}), state)
+    tiny.config.scope = "external"
+    tiny.write(FACTS[2:])
+    tiny.config.scope = "none"
+    tiny.forget(FACTS[2]["prompt"]), tiny.undo(), tiny.reset()  # which need no numbers
+    tiny.close_state(keep=False)
+    tiny.open_state(tmp_path / "other.db")
+    tiny.write(FACTS[2:])
+    tiny.close_state()
+    tiny.reset()
+    tiny.config.scope = "external"
+    tiny.open_state(path)
+    tiny.undo()
+    assert tiny.read([FACTS[2]["prompt"]]).in_scope.all() and len(tiny.facts()) == written + 1
+    tiny.close_state()
+
+
 def test_a_models_file_has_every_edit_whichever_way_it_was_made(tiny, tmp_path):
     path = tmp_path / "edits.db"
     tiny.open_state(path)
