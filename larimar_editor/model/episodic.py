@@ -330,7 +330,7 @@ class EpisodicMemory(StateOwner):
         store, rows = self.edited_state.store, decision.nearest[chosen].tolist()
         by_fact = self.config.addressed_by == "fact"
         if self._keys_are_scope_embeddings:
-            return store.keys(rows) if by_fact else decision.embedding[chosen]
+            return store.keys(rows) if by_fact else decision.embedding[chosen].to(self.queries.device)
         if by_fact:
             return self.memory_keys([asked_by(fact.key) for fact in store.entries.facts(rows)])
         return self.memory_keys([decision.sentence[i] for i in chosen])
@@ -353,9 +353,9 @@ class EpisodicMemory(StateOwner):
             )
         rows = store.column("scope")
         self._check_written_for(detector.embedding_size, store)
+        nearest = every_row(detector.similarity, rows, store.alive)
         # A sentence encoder that was handed in may be on another device.
-        similarity = lambda queries, written: detector.similarity(queries.to(written.device), written)
-        compare = every_row(similarity, rows, store.alive)
+        compare = lambda queries, count: nearest(queries.to(rows.device), count)
         if self.config.scope_index == "faiss" and self.config.scope == "external" and len(rows) >= INDEX_FROM:
             return indexed(store.index("scope", GraphIndex), compare, rows, store.alive)
         return compare

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,8 @@ class ScopeDetectors:
         config: ``scope`` says which one decides; read anew each time.
         queries: the internal detector's encodings; None: there is no decoder, and so no internal detector.
         sentence_encoder: the external detector's, where it is loaded already; else loaded by the name in
-            ``config``.
+            ``config``. It may serve several models: it is never moved, and `to` takes a copy of it where it
+            is on another device. Who wants one for all of them there moves it first.
         device: where they go without ``queries``, whose device it is otherwise.
 
     Attributes:
@@ -52,6 +54,7 @@ class ScopeDetectors:
     ):
         self._alone_on = torch.device(device)
         self._config, self._queries, self._sentence_encoder = config, queries, sentence_encoder
+        self._handed_in = sentence_encoder is not None
         self._weights: dict[str, Tensor] = {}
         self._made: dict[str, Any] = {}
 
@@ -159,8 +162,15 @@ class ScopeDetectors:
         return self.external.embed(prompts)
 
     def to(self, device: torch.device) -> None:
-        """Move what has been loaded."""
-        if self._sentence_encoder is not None:
-            self._sentence_encoder.to(device)
+        """Move what has been loaded, and a copy of what was handed in."""
+        if self._sentence_encoder is None:
+            return
+        if self._handed_in:
+            if self._sentence_encoder.device == device:
+                return
+            # The stages share its weights, and are made anew with the copy's.
+            self._sentence_encoder, self._handed_in = copy.deepcopy(self._sentence_encoder), False
+            self._made.pop("external", None)
+        self._sentence_encoder.to(device)
         if "external" in self._made:
             self._made["external"].to(device)

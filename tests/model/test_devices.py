@@ -57,6 +57,45 @@ def test_both_stages_of_the_detector_stay_on_one_device(tokenizer):
     torch.testing.assert_close(scores[1], scores[0], atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"addressed_by": "query"}, {"memory": "fixed"}, {"chained_reads": 1}]
+)
+def test_a_sentence_encoder_may_be_on_another_device_than_the_model(tokenizer, tmp_path, settings):
+    """One that was handed in is where its owner has it."""
+    settings = {"scope_threshold": 0.5} | settings
+    expected = edited_and_asked(eager(make_tiny(tokenizer, **settings)), tokenizer, tmp_path / "cpu.db")
+    model = make_tiny(tokenizer, **settings)
+    model.decoder.set_attn_implementation("eager")
+    with pretend_gpu():
+        moved(model)
+        actual = edited_and_asked(model, tokenizer, tmp_path / "gpu.db")
+        assert model.detectors.sentence_encoder.device.type == "cpu"
+    for name in ("in_scope", "latents", "ids"):
+        torch.testing.assert_close(actual[name], expected[name], atol=1e-4, rtol=1e-4)
+
+
+def test_an_encoder_that_serves_two_models_stays_where_it_is_when_one_is_moved(tokenizer):
+    """The other reads on with it, and its stages with the weights that they share with it."""
+    weights = load_file(CHECKPOINTS["smollm2-135m"] / "model.safetensors")
+    weights = {
+        name.removeprefix("scope."): value for name, value in weights.items() if name.startswith("scope.")
+    }
+    stays, goes = make_tiny(tokenizer), make_tiny(tokenizer)
+    shared, devices = stays.detectors.sentence_encoder, lambda module: {p.device for p in module.parameters()}
+    assert goes.detectors.sentence_encoder is shared
+    for model in (stays, goes):
+        model.detectors.weights = weights
+    stays.write(FACTS)
+    asked = ["What is Danielle Darrieux's mother tongue?", *UNRELATED]
+    before, external = stays.scope_of(asked).score, goes.detectors.external
+    goes.detectors.to(torch.device("cpu"))
+    assert goes.detectors.external is external, "it is there"
+    goes.detectors.to(torch.device("meta"))
+    assert devices(shared) == devices(external.look.network) == {torch.device("cpu")}
+    assert stays.scope_of(asked).score.equal(before)
+    assert devices(goes.detectors.sentence_encoder) == {torch.device("meta")}
+
+
 def test_the_pretended_gpu_catches_what_a_gpu_would():
     with pretend_gpu():
         there, here = torch.ones(3, device="cuda:0"), torch.ones(3)
