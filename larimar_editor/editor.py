@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy as copying
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -21,6 +22,21 @@ from larimar_editor.model.restoring import unchanged_on_failure
 STATE_PARAMETER = "state_register.version"
 
 _LARIMAR, _MADE_WITH = "_larimar", "_made_with"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The Larimar around a decoder, among the decoder's attributes; it is copied with the decoder, but not
+    pickled: it may have a file open, and saves what is written by itself.
+    """
+
+    larimar: LarimarForCausalLM | None = None
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+        return _Kept, ()
+
+    def __deepcopy__(self, memo: dict) -> _Kept:
+        return _Kept(copying.deepcopy(self.larimar, memo))
 
 
 class LarimarRewriteExecutor:
@@ -59,7 +75,7 @@ class LarimarRewriteExecutor:
             vars(larimar)[_MADE_WITH] = {"larimar_checkpoint": params.larimar_checkpoint} | settings
             # Kept on the decoder, past nn.Module's registration, which would make each a part of the other. A
             # table of decoders would never let one go: every Larimar holds its decoder.
-            vars(model)[_LARIMAR] = larimar
+            vars(model)[_LARIMAR] = _Kept(larimar)
         return larimar
 
     def has_model(self, model: PreTrainedModel) -> bool:
@@ -112,7 +128,7 @@ class LarimarRewriteExecutor:
 
 
 def _larimar_of(model: PreTrainedModel) -> LarimarForCausalLM | None:
-    return model if isinstance(model, LarimarForCausalLM) else vars(model).get(_LARIMAR)
+    return model if isinstance(model, LarimarForCausalLM) else vars(model).get(_LARIMAR, _Kept()).larimar
 
 
 def _other_settings(larimar: LarimarForCausalLM, params: LarimarHyperParams) -> dict[str, tuple]:

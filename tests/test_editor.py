@@ -1,5 +1,9 @@
 """What an editing framework calls: settings that take effect or are refused, never silently neither."""
 
+import copy
+import io
+import pickle
+
 import pytest
 import torch
 from conftest import FACTS, make_tiny, sentence_encoder, tiny_llama
@@ -67,6 +71,30 @@ def test_other_settings_are_refused_while_facts_are_written_and_taken_when_none_
         again = edit(decoder, **second)
         assert again is not model and len(again.facts()) == 1 and not model.facts()
         assert again.config.memory_rows == second.get("memory_rows", 8)
+
+
+def by_torch(decoder):
+    torch.save(decoder, file := io.BytesIO())
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("again", [lambda decoder: pickle.loads(pickle.dumps(decoder)), by_torch])
+def test_an_edited_decoder_is_pickled_as_one_that_was_not_edited(edit, tokenizer, again):
+    """As by torch.save, joblib and mp.spawn; what is written stays with its Larimar, which has files."""
+    decoder = tiny_llama(len(tokenizer))
+    model = edit(decoder)
+    other, executor = again(decoder), LarimarRewriteExecutor()
+    assert all(value.equal(other.state_dict()[name]) for name, value in decoder.state_dict().items())
+    assert executor.has_model(decoder) and not executor.has_model(other)
+    assert len(edit(other, FACTS[1]).facts()) == len(model.facts()) == 1 and edit(decoder) is model
+
+
+def test_the_copy_of_an_edited_decoder_has_a_copy_of_its_larimar(edit, tokenizer):
+    decoder = tiny_llama(len(tokenizer))
+    model, twin = edit(decoder), copy.deepcopy(decoder)
+    of_twin = edit(twin, FACTS[1])
+    assert of_twin.decoder is twin and len(of_twin.facts()) == 2 and len(model.facts()) == 1
 
 
 def test_what_acts_at_once_can_be_changed_and_nothing_else(edit, tokenizer):
