@@ -100,6 +100,13 @@ class KeyValueProjection(nn.Module):
         return flat @ self.basis
 
 
+def in_order(texts: Sequence[str], slots: Sequence[int]) -> list[int]:
+    """Places of texts in the order in which they are encoded: like lengths together, so that little of a pass
+    is padding, and states of many slots of many texts do not fill the memory.
+    """
+    return sorted(range(len(texts)), key=lambda place: (slots[place], len(texts[place])))
+
+
 class DecoderStateEncoder:
     """The frozen decoder as its own encoder.
 
@@ -129,9 +136,7 @@ class DecoderStateEncoder:
         layout = self.layout
         counts = [layout.slots] * len(texts) if slots is None else list(slots)
         with torch.no_grad():
-            # Like lengths together: states of many slots of many texts would fill the memory.
-            order = sorted(range(len(texts)), key=lambda place: (counts[place], len(texts[place])))
-            width, result = layout.width(max(counts)), None
+            order, width, result = in_order(texts, counts), layout.width(max(counts)), None
             for start in range(0, len(order), TEXTS_PER_PASS):
                 places = order[start : start + TEXTS_PER_PASS]
                 own = torch.tensor([counts[place] for place in places])

@@ -33,6 +33,8 @@ from larimar_editor.state.owner import StateOwner, outside_inference
 from larimar_editor.utils.sentences import sentences
 from larimar_editor.utils.text import answer_ids, kept_answer, several
 
+_AT_ONCE = 256  # facts whose latents are held at once, unpacked
+
 
 @dataclass(frozen=True)
 class ToEncode:
@@ -99,10 +101,8 @@ class EpisodicMemory(StateOwner):
             ]
             if new:
                 self._check_opened_for(self.history.file)
-                operation = self._encoded(new)
-                self._check_written_for(operation.scope.shape[1], state.store)
-                state = operation.applied_to(state)
-                self.history.commit(operation, state)
+                state = self._written(new, state)
+                self.history.commit(Write.name, state)
             return [known for fact in facts if (known := state.store.find(fact.key)) is not None]
 
     def checked(self, requests: Iterable[Mapping | Fact]) -> list[Fact]:
@@ -113,18 +113,13 @@ class EpisodicMemory(StateOwner):
         """
         return facts_from(requests)
 
-    def _encoded(self, facts: Sequence[Fact]) -> Write:
+    def _written(self, facts: Sequence[Fact], state: EditedState) -> EditedState:
+        """The state with facts written. They are encoded together, and written a block at a time: the latents
+        of a block are as wide as its longest answer needs.
+        """
         prompts, read = [asked_by(fact.key) for fact in facts], self.to_encode(facts)
-        lines, layout = (
-            [start.text for start in read.starts if start is not None],
-            self.queries.encoder.layout,
-        )
         latents_of_prompts = self.config.key_encoding == "latent" or self.config.scope == "internal"
         with self.queries.one_pass([*read.slots, *prompts * latents_of_prompts], read.slots):
-            values = self.queries.values(read.texts)
-            if lines and layout is not None:
-                values = with_both_beginnings(layout, values, read.starts, self.queries.values(lines))
-            values = add_noise(values, self.config.observation_noise)
             keys, detector = self.memory_keys(prompts), self.detectors.current
             if detector is None:
                 scope = torch.zeros(len(prompts), 0, device=self.queries.device)
@@ -134,10 +129,27 @@ class EpisodicMemory(StateOwner):
                     if self._keys_are_scope_embeddings
                     else detector.embed(prompts).to(self.queries.device)
                 )
-            # A fixed memory is made anew from the keys that it was written with, to the bit.
+            self._check_written_for(scope.shape[1], state.store)
+            # A fixed memory is made anew by the operations on it, to the bit: of the same keys, and with all
+            # facts of one at once.
             halved = self.config.has_pages and self.config.scope == "external"
             kept_as = torch.float16 if halved else torch.float32
-            return Write(tuple(facts), values, keys, scope, time.time(), kept_as)
+            size, now = _AT_ONCE if self.config.has_pages else len(facts), time.time()
+            for start in range(0, len(facts), size):
+                block = slice(start, start + size)
+                values, own = self._values(read.texts[block], read.starts[block]), keys[block]
+                of_scope = own if scope is keys else scope[block]
+                operation = Write(tuple(facts[block]), values, own, of_scope, now, kept_as)
+                state = operation.applied_to(state)
+            return state
+
+    def _values(self, texts: Sequence[str], starts: Sequence[LineStart | None]) -> Tensor:
+        """Latents ``(N, width)`` of facts, by what `to_encode` has of them, as they are observed."""
+        values, layout = self.queries.values(texts), self.queries.encoder.layout
+        lines = [start.text for start in starts if start is not None]
+        if lines and layout is not None:
+            values = with_both_beginnings(layout, values, starts, self.queries.values(lines))
+        return add_noise(values, self.config.observation_noise)
 
     def to_encode(self, facts: Sequence[Fact]) -> ToEncode:
         """What the encoder is given to write facts."""

@@ -119,7 +119,8 @@ class DecoderStates:
     def last_tokens(self, texts: Sequence[str], count: int) -> Tensor:
         """States of the last ``count`` tokens of each text, oldest first: ``(N, count, L, 2, H, D)`` float32.
 
-        Texts of fewer tokens repeat their first.
+        It is one pass of the decoder: of many texts a few are given at a time, like lengths together. Texts
+        of fewer tokens repeat their first.
 
         Raises:
             ValueError: an empty text.
@@ -132,17 +133,6 @@ class DecoderStates:
             [self.bos_token_id, *cut_to(ids, self.max_length, text, self.tokenizer)]
             for text, ids in zip(texts, rows)
         ]
-        # Texts of like length share a pass, so that little of it is padding and its cache stays small.
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        parts = [order[start : start + TEXTS_PER_PASS] for start in range(0, len(order), TEXTS_PER_PASS)]
-        result = torch.cat([self._last_of([rows[place] for place in part], count) for part in parts])
-        return (
-            result
-            if len(parts) == 1 and order == sorted(order)
-            else result[torch.tensor(order).argsort().to(result.device)]
-        )
-
-    def _last_of(self, rows: Sequence[list[int]], count: int) -> Tensor:
         device = next(self.decoder.parameters()).device
         longest = max(map(len, rows))
         pad = self.bos_token_id

@@ -8,7 +8,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from larimar_editor.model.encoders import LatentEncoder
+from larimar_editor.memory.memory import fitted
+from larimar_editor.model.encoders import LatentEncoder, in_order
+from larimar_editor.model.key_values import TEXTS_PER_PASS
+
+_AT_ONCE = 4 * TEXTS_PER_PASS  # texts whose latents are as wide as the longest's: whole passes of the encoder
 
 
 class QueryEncoder:
@@ -32,10 +36,13 @@ class QueryEncoder:
         return self.values(texts)[:, : self.encoder.latent_size]
 
     def values(self, texts: Sequence[str]) -> Tensor:
-        """As `latents`; of texts that `one_pass` was told slots of, with all of them."""
-        known = self._known
-        if texts and all(text in known for text in texts):
-            return torch.stack([known[text] for text in texts])
+        """As `latents`; of texts that `one_pass` was told slots of, with all of them, as wide as the longest
+        needs.
+        """
+        if texts and all(text in self._known for text in texts):
+            rows = [self._known[text][None] for text in texts]
+            width = max(row.shape[1] for row in rows)
+            return torch.cat([fitted(row, width) for row in rows])
         return self.encoder.encode(texts)
 
     @contextmanager
@@ -46,11 +53,24 @@ class QueryEncoder:
             texts: what is encoded.
             slots: of texts that are to have more of them than P.
         """
-        unique = list(dict.fromkeys(texts))
-        layout = self.encoder.layout
-        counts = [(slots or {}).get(text, layout.slots) for text in unique] if layout else None
-        self._known = dict(zip(unique, self.encoder.encode(unique, counts))) if unique else {}
+        self._known = self._encoded(list(dict.fromkeys(texts)), slots or {})
         try:
             yield
         finally:
             self._known = {}
+
+    def _encoded(self, texts: Sequence[str], slots: Mapping[str, int]) -> dict[str, Tensor]:
+        """The encoding of each text, as long as its own slots need: where one is long, all of them in one
+        tensor would take hundreds of times the room. The encoder's passes are those of all at once.
+        """
+        layout = self.encoder.layout
+        if layout is None:
+            return dict(zip(texts, self.encoder.encode(texts, None))) if texts else {}
+        counts = [slots.get(text, layout.slots) for text in texts]
+        order, known = in_order(texts, counts), dict[str, Tensor]()
+        for start in range(0, len(order), _AT_ONCE):
+            part = order[start : start + _AT_ONCE]
+            made = self.encoder.encode([texts[place] for place in part], [counts[place] for place in part])
+            for place, row in zip(part, made, strict=True):
+                known[texts[place]] = row[: layout.width(counts[place])].clone()
+        return known

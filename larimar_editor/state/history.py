@@ -14,7 +14,6 @@ from larimar_editor.state.entries import Entry
 from larimar_editor.state.facts import FactStore, changed_rows
 from larimar_editor.state.file import BASE, Done, StateFile
 from larimar_editor.state.on_file import EntriesOnFile
-from larimar_editor.state.operations import Operation
 from larimar_editor.state.paged import Pages
 from larimar_editor.state.register import StateRegister
 from larimar_editor.state.saved import state_in
@@ -64,16 +63,19 @@ class History:
         """What the state is kept in."""
         return self._file
 
-    def commit(self, done: Operation, after: EditedState) -> None:
-        """Make the state current that ``done`` made of the one before: first in the file, if there is one,
-        then here.
+    def commit(self, name: str, after: EditedState) -> None:
+        """Make a state current that was made of the one before, first in the file, if one is open, then here.
+
+        Args:
+            name: of the operation, or of all of them that are to be one.
+            after: what they made.
 
         Raises:
             OSError: the file could not be written; the state is as it was.
         """
         before = self.state
         self._record("set", before)  # where an editor has put another state into the register meanwhile
-        self._record(done.name, after)
+        self._record(name, after)
         self._register.set(after)
         self._steps.append(_Step(before, after, self._number))
         while len(self._steps) > 1 and len(self._steps) * after.memory.nbytes > _UNDO_BYTES:

@@ -1,29 +1,15 @@
-"""What can be done to an edited state, as data."""
+"""What can be done to an edited state, as data: each makes a changed state of one, which stays as it was."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.fact import Fact
-
-
-class Operation(Protocol):
-    """A change of an edited state.
-
-    Attributes:
-        name: of its kind.
-    """
-
-    name: ClassVar[str]
-
-    def applied_to(self, state: EditedState) -> EditedState:
-        """The changed state; the given one stays as it was."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -106,13 +106,13 @@ class StateOwner:
             state = self.edited_state
             if rows := state.store.rows(facts):
                 operation = Forget(tuple(state.store.fact(row).id for row in rows))
-                self.history.commit(operation, operation.applied_to(state))
+                self.history.commit(operation.name, operation.applied_to(state))
 
     def reset(self) -> None:
         """Forget every fact at once; ids are not used again. `undo` brings them back."""
         with self._lock, outside_inference():
             operation = Clear()
-            self.history.commit(operation, operation.applied_to(self.edited_state))
+            self.history.commit(operation.name, operation.applied_to(self.edited_state))
 
     def undo(self) -> None:
         """Put back the state before the last `write`, `forget` or `reset`, to the bit; see `History.undo`."""

@@ -5,6 +5,11 @@ import torch
 from conftest import make_tiny
 
 from larimar_editor.memory.slots import SlotLayout
+from larimar_editor.model import episodic, queries
+from larimar_editor.model.key_values import TEXTS_PER_PASS
+from larimar_editor.model.line_start import with_both_beginnings
+from larimar_editor.state.facts import facts_from
+from larimar_editor.state.operations import Write
 from larimar_editor.utils.text import TruncationWarning
 
 SHORT = {"prompt": "The capital of Portugal is", "target_new": "Oslo"}
@@ -171,6 +176,76 @@ def test_a_saved_state_has_its_long_answers(tiny, tokenizer, tmp_path, kept):
     other.forget(LONG["prompt"])
     other.load_state(path)
     assert other.read(prompts).latents.equal(tiny.read(prompts).latents), "into a state that is as wide"
+
+
+SHIPS = [{"prompt": f"The number of ship {number} is", "target_new": str(number)} for number in range(150)]
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Shapes of the latents of each block of 20 facts, which are made of blocks of 64 texts."""
+    shapes, applied_to = [], Write.applied_to
+    monkeypatch.setattr(episodic, "_AT_ONCE", 20)
+    monkeypatch.setattr(queries, "_AT_ONCE", TEXTS_PER_PASS)
+
+    def watched(operation, state):
+        shapes.append(tuple(operation.values.shape))
+        return applied_to(operation, state)
+
+    monkeypatch.setattr(Write, "applied_to", watched)
+    return shapes
+
+
+@pytest.mark.parametrize("spellings", ["both", "spaced"])
+def test_a_long_answer_widens_its_own_block_and_changes_no_bit_of_any(tokenizer, blocks, tmp_path, spellings):
+    """All latents of a large write as wide as that of its longest answer would not fit into memory."""
+    model = make_tiny(tokenizer, spellings=spellings)
+    facts = [*SHIPS[:70], LONGER, SHORT, *SHIPS[70:]]
+    model.open_state(tmp_path / "edits.db")
+    written = model.write(facts)
+    assert [fact.prompt for fact in written] == [fact["prompt"] for fact in facts]
+    assert [fact.id for fact in model.facts()] == [*range(1, len(facts) + 1)] == [fact.id for fact in written]
+    assert len({fact.written_at for fact in written}) == 1 and model.history.file.undoable() == 1
+    heights, widths = zip(*blocks)
+    assert heights == (*[20] * 7, 12) and sorted(widths)[-2] < max(widths) == widths[3]
+
+    # The same from all latents at once, put together here.
+    read, layout = model.to_encode(facts_from(facts)), model.latent_encoder.layout
+    values = dict(zip(read.slots, model.latent_encoder.encode([*read.slots], [*read.slots.values()])))
+    lines = [values[start.text] for start in read.starts if start is not None]
+    latents = torch.stack([values[text] for text in read.texts])
+    assert bool(lines) == (spellings == "both")
+    if lines:
+        latents = with_both_beginnings(layout, latents, read.starts, torch.stack(lines))
+    store = model.edited_state.store
+    assert store.values(store.alive_rows()) == model.edited_state.memory.rest.packed(latents)
+    model.undo()
+    assert model.is_empty()
+    model.close_state()
+
+
+def test_one_fixed_update_is_of_all_facts(tokenizer, blocks):
+    """It is made anew from the operations in a file, each of which is one update."""
+    make_tiny(tokenizer, memory="fixed", memory_rows=64).write(SHIPS[:50])
+    assert [height for height, _ in blocks] == [50]
+
+
+def test_what_is_not_finite_in_a_later_block_leaves_nothing_of_those_before_it(tiny, blocks, monkeypatch):
+    encode = tiny.latent_encoder.encode
+
+    def spoilt(texts, slots=None):
+        return encode(texts, slots) * torch.tensor(
+            [[torch.nan if "ship 45" in text else 1.0] for text in texts]
+        )
+
+    tiny.write([SHORT])
+    state = tiny.edited_state
+    monkeypatch.setattr(tiny.latent_encoder, "encode", spoilt)
+    with pytest.raises(ValueError, match="'The number of ship 45 is 45' is not finite"):
+        tiny.write(SHIPS[:60])
+    assert tiny.edited_state is state and tiny.facts() == state.store.facts()
+    tiny.write(SHIPS[:40])
+    assert len(tiny.facts()) == 41 and len({fact.id for fact in tiny.facts()}) == 41
 
 
 def test_an_answer_past_the_limit_is_cut_at_its_end_and_says_so(tiny):

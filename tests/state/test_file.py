@@ -43,7 +43,7 @@ def opened(path, like=None):
 
 
 def done(history, operation):
-    history.commit(operation, operation.applied_to(history.state))
+    history.commit(operation.name, operation.applied_to(history.state))
     return history.state
 
 
