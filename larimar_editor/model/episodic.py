@@ -290,14 +290,8 @@ class EpisodicMemory(StateOwner):
             keys = self.memory_keys([asked_by(prompt) for prompt in prompts])
             read = self._normed(state.read(None, keys, self.config.sigma_w))
             return torch.ones(len(prompts), dtype=torch.bool), read, {}
-        rows = self._decided_by_letters(detector, prompts)
-        asked = [place for place in range(len(prompts)) if place not in rows]
-        in_scope = torch.ones(len(prompts), dtype=torch.bool)
-        addressed_by: Tensor | None = None
-        if asked:
-            of_asked, found, addressed_by = self._decided([prompts[place] for place in asked])
-            in_scope[asked] = of_asked
-            rows |= {asked[place]: row for place, row in found.items()}
+        rows, addressed_by = self._decided(detector, prompts)
+        in_scope = torch.tensor([place in rows for place in range(len(prompts))])
         if not rows:
             return in_scope, torch.zeros(0, self.config.latent_size, device=self.queries.device), {}
         places = sorted(rows)
@@ -305,28 +299,27 @@ class EpisodicMemory(StateOwner):
         facts = dict(zip(places, state.store.entries.facts(in_order), strict=True))
         return in_scope, self._normed(state.read(in_order, addressed_by, self.config.sigma_w)), facts
 
-    def _decided_by_letters(self, detector: ScopeDetector, prompts: Sequence[str]) -> dict[int, int]:
-        """Rows of the prompts that were written as they stand here, by their places: they need no detector.
-        None where the memory is addressed by what the detector makes of a prompt.
+    def _decided(
+        self, detector: ScopeDetector, prompts: Sequence[str]
+    ) -> tuple[dict[int, int], Tensor | None]:
+        """Rows of the facts that are decided for, by the places of the prompts in scope, and what addresses
+        the memory for these (see `_keys`).
         """
-        store = self.edited_state.store
-        if not self._facts_say_where or self._bar(detector, store)[1] > 1:
-            return {}
-        self._check_written_for(detector.embedding_size, store)
-        return _to_the_letter(prompts, store)
-
-    def _decided(self, prompts: list[str]) -> tuple[Tensor, dict[int, int], Tensor | None]:
-        """What the detector says: which prompts are in scope, bool ``(N,)`` on the CPU, and of these the rows
-        of their facts, by their places, and what addresses the memory for them (see `_keys`).
-        """
+        store, rows = self.edited_state.store, dict[int, int]()
+        if self._facts_say_where and self._bar(detector, store)[1] <= 1:
+            # What the detector makes of a prompt that is written as it stands here is wanted by nobody.
+            self._check_written_for(detector.embedding_size, store)
+            rows = _to_the_letter(prompts, store)
+        asked = [place for place in range(len(prompts)) if place not in rows]
+        if not asked:
+            return rows, None
+        texts = [prompts[place] for place in asked]
         twice = self.config.scope == "internal" and self.config.key_encoding == "latent"
-        with self.queries.one_pass(
-            [part for prompt in prompts for part in sentences(prompt)] if twice else ()
-        ):
-            decision = self.scope_of(prompts)
+        with self.queries.one_pass([part for text in texts for part in sentences(text)] if twice else ()):
+            decision = self.scope_of(texts)
             chosen = torch.nonzero(decision.in_scope).flatten().tolist()
-            rows = dict(zip(chosen, decision.nearest[chosen].tolist(), strict=True))
-            return decision.in_scope, rows, self._keys(decision, chosen) if chosen else None
+            rows |= zip([asked[place] for place in chosen], decision.nearest[chosen].tolist(), strict=True)
+            return rows, self._keys(decision, chosen) if chosen else None
 
     @property
     def _facts_say_where(self) -> bool:
