@@ -13,7 +13,7 @@ from dataclasses import replace
 from larimar_editor.scope.asking import asked_by
 from larimar_editor.scope.decision import ScopeDecision
 from larimar_editor.scope.verbs import MODALS, TENSES
-from larimar_editor.scope.words import ARTICLES, OURS, OWNERS
+from larimar_editor.scope.words import ARTICLES, OURS, OWNERS, USUAL_PREPOSITIONS
 
 MOST_WORDS = 9  # of what a prompt names in place of an answer
 LONGEST = 40  # words of a text that is followed
@@ -21,9 +21,7 @@ _WORD = re.compile(r"\w+(?:[-.'’&]\w+)*")
 _BETWEEN = re.compile(r"[\s\"“”«»()]*")  # words of one name
 _OPENS_A_NAME = ARTICLES | OURS | OWNERS.keys()
 # Modals may be names: "the mother of Will".
-_ENDS_NO_NAME = (
-    _OPENS_A_NAME | (TENSES.keys() - MODALS - {"am", "being"}) | frozenset("of in at by to".split())
-)
+_ENDS_NO_NAME = _OPENS_A_NAME | (TENSES.keys() - MODALS - {"am", "being"}) | USUAL_PREPOSITIONS
 
 # Texts in groups, of each of which the best counts.
 Decide = Callable[[Sequence[Sequence[str]]], ScopeDecision]

@@ -37,10 +37,12 @@ _UNIT = {
     name: (dimension, float(factor))
     for dimension, units in {
         "time": "1 second 60 minute 3600 hour 86400 day 604800 week 2629800 month 31557600 year",
-        "length": "1 m 1 metre 1 meter 0.01 cm 0.001 mm 1000 km 1000 kilometre 1000 kilometer 0.0254 inch "
-        "0.3048 foot 0.3048 feet 0.9144 yard 1609.344 mile",
-        "mass": "1 g 1 gram 0.001 mg 1000 kg 1000 kilo 453.6 pound 453.6 lb 28.35 ounce 28.35 oz 1e6 tonne",
-        "volume": "1 l 1 litre 1 liter 0.001 ml 0.568 pint 3.785 gallon",
+        "length": "1 m 1 metre 1 meter 0.01 cm 0.01 centimetre 0.01 centimeter 0.001 mm 0.001 millimetre "
+        "0.001 millimeter 1000 km 1000 kilometre 1000 kilometer 0.0254 inch 0.3048 foot 0.3048 feet "
+        "0.9144 yard 1609.344 mile",
+        "mass": "1 g 1 gram 0.001 mg 0.001 milligram 1000 kg 1000 kilo 1000 kilogram 453.6 pound 453.6 lb "
+        "28.35 ounce 28.35 oz 1e6 tonne",
+        "volume": "1 l 1 litre 1 liter 0.001 ml 0.001 millilitre 0.001 milliliter 0.568 pint 3.785 gallon",
     }.items()
     for factor, name in zip(units.split()[::2], units.split()[1::2])
 }

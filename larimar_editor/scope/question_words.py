@@ -8,6 +8,7 @@ from collections.abc import Callable
 from larimar_editor.scope.clauses import Clause
 from larimar_editor.scope.times import (
     CLOCK,
+    HOW_OFTEN,
     IN_AN_ERA,
     NUMBER,
     PART_OF_TIME,
@@ -38,8 +39,7 @@ _MEASURES = {  # what is asked for with "how", and with "what" or "which", and w
     "long": rf"\b(?:{UNIT_OF_TIME}|lifetimes?)\b|{_LENGTH}",
     "far": rf"{_LENGTH}|\b(?:steps?|laps?)\b",
     "often": r"\b(?:every|each|once|twice|thrice|never|always|often|seldom|sometimes|(?:\d|[a-z]+) times|"
-    r"(?:bi)?(?:dai|hour|night|week|fortnight|month|quarter|year|annual)ly|"
-    r"(?:rare|regular|frequent|occasional|constant)ly)\b",
+    rf"{HOW_OFTEN}|(?:rare|regular|frequent|occasional|constant)ly)\b",
     "much": rf"\d|\b(?:half|nothing|{any_of(('hundred', *SCALES))}s?)\b",
 }
 _PLACES = frozenset(

@@ -1,8 +1,8 @@
 """Whether an answer says when something is: "in the middle of May", "half past 9", but not "Theresa May".
 
-`YEAR`, `IN_AN_ERA`, `CLOCK` and `UNIT_OF_TIME` are what says when. `PART_OF_TIME`, `PERIOD`, `NUMBER` and
-`SHORT_DATE` are what may say when, and may say something else. All are looked for in small letters, but the
-last in an answer as it is.
+`YEAR`, `IN_AN_ERA`, `CLOCK`, `UNIT_OF_TIME` and `HOW_OFTEN` are what says when. `PART_OF_TIME`, `PERIOD`,
+`NUMBER` and `SHORT_DATE` are what may say when, and may say something else. All are looked for in small
+letters, but the last in an answer as it is.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ YEAR = r"(?:1\d{3}|20\d\d)"
 IN_AN_ERA = r"\d+ (?:bc|ad)"
 CLOCK = r"(?:\d{1,2}[:.]\d\d|\d{1,2}\s?[ap]\.?m\b|o['’]clock|noon|midnight|midday)"
 UNIT_OF_TIME = r"(?:(?:second|minute|hour|day|week|month|year|decade)s?|centur(?:y|ies))"
+HOW_OFTEN = r"(?:(?:bi)?(?:dai|hour|night|week|fortnight|month|quarter|year|annual)ly)"
 _MARCH_OR_MAY = any_of(("march", "may"))  # words as well
 _OTHER_MONTHS = set(MONTHS) - {"march", "may"}
 _TIME = re.compile(
-    rf"\b(?:{YEAR}s?|{CLOCK}|{IN_AN_ERA}|{UNIT_OF_TIME}|"
-    r"today|tomorrow|yesterday|daily|weekly|monthly|yearly|annually|every|once|twice|"
+    rf"\b(?:{YEAR}s?|{CLOCK}|{IN_AN_ERA}|{UNIT_OF_TIME}|{HOW_OFTEN}|"
+    r"today|tomorrow|yesterday|every|once|twice|"
     rf"{WEEKDAY}s?|{any_of(_OTHER_MONTHS)}|"
     rf"{_MARCH_OR_MAY} \d+|\d+(?:st|nd|rd|th)? {_MARCH_OR_MAY}|"
     rf"{any_of(FEASTS)})\b"

@@ -64,6 +64,21 @@ def test_an_answer_takes_the_place_of_what_names_it_so_often_and_no_more(prompt,
     assert int(decision.nearest[0]) == row and bool(decision.in_scope[0]) == (row >= 0)
 
 
+@pytest.mark.parametrize("word", ["of", "for", "from", "on", "with"])
+def test_what_ends_in_a_preposition_is_no_name_of_anything(word):
+    """Of "The train from is" nothing is asked: it might be near to what was written of trains."""
+    looked_up = []
+
+    def watched(groups):
+        looked_up.extend(text for group in groups for text in group)
+        return decide(groups)
+
+    prompt = f"The train {word} the capital of Oleva is"
+    follow([prompt], decide([[prompt]]), watched, lambda row: FACTS[row][1], 0.6)
+    assert "the capital of Oleva is" in looked_up and f"The train {word} Brinmouth is" in looked_up
+    assert not any(text.endswith(f" {word} is") for text in looked_up)
+
+
 def test_what_is_in_scope_already_is_not_followed_and_rows_stay_apart():
     prompts = ["Who is the mayor of Brinmouth?", "The sun is", "Who is the mayor of Oleva's capital?"]
     before = decide([[prompt] for prompt in prompts])

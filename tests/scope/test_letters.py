@@ -45,6 +45,7 @@ OLYMPICS = "The host city of the 1936 Summer Olympics was"
         ("The 12-month bond pays", "What does the 3-year bond pay?"),
         ("The 100 m final was won by", "Who won the 200 metre final?"),
         ("The 5-inch nails are in", "Where are the 10 inch nails?"),
+        ("The 0.3 m shelf holds", "What does the shelf of 40 centimetres hold?"),
     ],
 )
 def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(prompt, query):
@@ -102,6 +103,12 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("The 2:1 win was against", "Against whom did they win 2 to 1?"),
         ("The 12-month bond pays", "What does the 1-year bond pay?"),
         ("The 1.5 km race was won by", "Who won the 1500 m race?"),
+        ("The 0.3 m shelf holds", "What does the shelf of 30 centimetres hold?"),
+        ("The 30 cm shelf holds", "What does the 300-millimeter shelf hold?"),
+        ("The 2 kg bag is in", "Where is the bag of 2000 grams, or 2.0 kilograms?"),
+        ("The 500 mg pill is", "Which pill has 0.5 g?"),
+        ("The 0.5 g pill is", "Which pill has 500 milligrams?"),
+        ("The 0.7 l bottle holds", "What does the bottle of 700 millilitres hold?"),
     ],
 )
 def test_a_number_that_one_alone_names_or_names_otherwise_says_nothing(prompt, query):

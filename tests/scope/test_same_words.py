@@ -222,7 +222,8 @@ def test_what_is_not_plain_is_left_to_the_encoders(prompt, query, target):
 @pytest.mark.parametrize(
     "when",
     ["in the middle of May", "c. 1850", "every other Tuesday", "on Sunday mornings", "shortly after noon",
-     "half past 9 p.m.", "at 9:30 sharp", "Monday through Friday", "8 a.m. on weekdays", "By May"],
+     "half past 9 p.m.", "at 9:30 sharp", "Monday through Friday", "8 a.m. on weekdays", "By May",
+     "daily", "hourly", "fortnightly", "every night, and hourly on Sundays"],
 )  # fmt: skip
 def test_a_time_is_one_however_it_is_said(when):
     assert asks_in_its_words("The shop opened", "When did the shop open?", when) is True
