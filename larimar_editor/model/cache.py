@@ -73,11 +73,15 @@ class LarimarCache(Cache):
         super().__init__(layers=[])
         self.base, self.prefix = base, prefix
         self._in_scope = in_scope
+        self._decoder_config: PretrainedConfig | None = None
         self._records = False
         self.said: AnswersSaid | None = None
         self.copying: Copying | None = None
         self.mask: Tensor | None = None
         self.length = 0
+
+    def __bool__(self) -> bool:
+        return True  # it has no layers of its own, whose number a cache's truth is otherwise
 
     @property
     def is_read(self) -> bool:
@@ -98,7 +102,12 @@ class LarimarCache(Cache):
     @property
     def base_length(self) -> int:
         """Text tokens in the cache of the base model."""
-        return 0 if self.base is None else self.base.get_seq_length()
+        return 0 if self.base is None else int(self.base.get_seq_length())  # a static cache has a tensor
+
+    @property
+    def _caches(self) -> list[Cache]:
+        prefix = None if self.prefix is None else self.prefix.cache
+        return [cache for cache in (self.base, prefix) if cache is not None]
 
     def read(
         self,
@@ -110,15 +119,24 @@ class LarimarCache(Cache):
     ) -> None:
         """Begin with what the memory says to a batch; ``config`` is the decoder's."""
         self._in_scope, self.prefix, self.said, self.copying = in_scope, prefix, said, copying
+        self._decoder_config = config
         if self._records:
-            self.base = DynamicCache(config=config)
-            for cache in (self.base, None if prefix is None else prefix.cache):
-                if cache is not None:
-                    cache.activate_past_recording()
+            self.activate_past_recording()
 
     def activate_past_recording(self) -> None:
-        """From the first token on keep what `crop` needs, as assisted generation asks."""
+        """From the next token on keep what `crop` needs, as assisted generation asks."""
         self._records = True
+        if self.base is None and self._decoder_config is not None:
+            # The decoder, which may be asked later, would make one that records nothing.
+            self.base = DynamicCache(config=self._decoder_config)
+        for cache in self._caches:
+            cache.activate_past_recording()
+
+    def reset(self) -> None:
+        """As before anything was read: what comes next is another text. Whether it records stays as it is."""
+        records = self._records
+        LarimarCache.__init__(self)
+        self._records = records
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Text tokens in the cache."""
@@ -168,9 +186,8 @@ class LarimarCache(Cache):
 
     def crop(self, tokens_to_remove: int) -> None:
         """Drop the last tokens; a negative number of them, as in transformers."""
-        base = self.base if self.base_length else None  # a sliding layer that has seen nothing has no crop
-        for cache in (base, None if self.prefix is None else self.prefix.cache):
-            if cache is not None:
+        for cache in self._caches:
+            if cache.get_seq_length():  # a sliding layer that has seen nothing has no crop
                 cache.crop(tokens_to_remove)
         for columns in self._columns:
             columns.crop(abs(tokens_to_remove))

@@ -207,6 +207,43 @@ def test_a_memory_before_a_text_longer_than_the_window(name, tokenizer):
             assert not torch.allclose(model(**batch).logits[0, -1], model.decoder(**batch).logits[0, -1])
 
 
+@pytest.mark.parametrize("name", SLIDING)
+@torch.no_grad()
+def test_from_a_cache_past_the_window_tokens_are_dropped_once_it_records(name, tokenizer):
+    """Assisted generation asks that of a cache which an earlier call has filled."""
+    model = fitted(name, tokenizer)
+    model.write(FACTS)
+    texts = [f"{SENTENCES[0]} {SENTENCES[1]} {PROMPT}", f"{SENTENCES[2]} {SENTENCES[3]} {UNRELATED[0]}"]
+    more = torch.tensor([[260, 17], [318, 17]])
+    for rows in ([0, 1], [0], [1]):
+        batch = encode(tokenizer, [texts[row] for row in rows])
+        reading = model.read([[PROMPT, UNRELATED[0]][row] for row in rows])
+        assert reading.in_scope.tolist() == [row == 0 for row in rows]
+        mask = torch.cat((batch.attention_mask, torch.ones_like(more[rows])), dim=1)
+        cache = model(**batch, reading=reading, use_cache=True).past_key_values
+        cache.activate_past_recording()
+        together = model(more[rows], attention_mask=mask, past_key_values=cache).logits[:, -1]
+        cache.crop(-1)
+        again = model(more[rows, 1:], attention_mask=mask, past_key_values=cache).logits[:, -1]
+        torch.testing.assert_close(again, together, atol=1e-4, rtol=1e-4)
+
+
+def test_prompt_look_up_goes_on_from_a_cache_past_the_window(tokenizer):
+    """Where nothing is written a cache of an earlier generation is used. All layers slide here: where some
+    do not, transformers itself reads the cached text twice.
+    """
+    model = fitted("mistral-window", tokenizer)
+    options = dict(max_new_tokens=WINDOW, min_new_tokens=WINDOW, do_sample=False)
+    begun = model.generate(
+        **encode(tokenizer, [" ".join(SENTENCES[:2])]), **options, return_dict_in_generate=True
+    )
+    ids = torch.cat((begun.sequences, encode(tokenizer, [UNRELATED[0]]).input_ids), dim=1)
+    looked_up = model.generate(
+        ids, **options, past_key_values=begun.past_key_values, prompt_lookup_num_tokens=3
+    )
+    assert looked_up.equal(model.decoder.generate(ids, **options))
+
+
 def test_a_decoder_whose_positions_are_of_no_known_kind_is_refused_by_layer_and_type(tokenizer):
     decoder = tiny_llama(len(tokenizer))
     attention = decoder.model.layers[1].self_attn

@@ -553,6 +553,21 @@ def test_a_cache_can_be_cut_chosen_from_and_repeated(tiny, tokenizer):
         tiny(more[:1], attention_mask=mask[:1, 1:], past_key_values=inside)
 
 
+@torch.no_grad()
+def test_a_cache_is_true_and_after_a_reset_as_a_new_one(tiny, tokenizer):
+    """Loops write `past or DynamicCache()`, and reset a cache between two texts."""
+    tiny.write(FACTS)
+    cache = tiny(**encode(tokenizer, PROMPTS[:1]), use_cache=True).past_key_values
+    assert cache and LarimarCache()
+    cache.activate_past_recording()
+    cache.reset()
+    for texts in ([PROMPTS[1], UNRELATED[0]], UNRELATED[:1]):
+        batch = encode(tokenizer, texts)
+        assert tiny(**batch, past_key_values=cache).logits.equal(tiny(**batch).logits)
+        assert cache.get_seq_length() == batch.input_ids.shape[1]
+        cache.reset()
+
+
 # --- saving and loading
 
 
