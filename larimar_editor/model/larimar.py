@@ -560,6 +560,16 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             if isinstance(each, nn.Module):
                 yield from (*each.parameters(), *each.buffers())
 
+    def __deepcopy__(self, memo: dict) -> LarimarForCausalLM:
+        """As of any module; while another thread reads, its adapters are in the decoder, and would stay in
+        the copy's.
+        """
+        with self._lock:
+            made = self.__class__.__new__(self.__class__)
+            memo[id(self)] = made  # parts of it may hold it
+            made.__setstate__(copy.deepcopy(self.__dict__, memo))
+            return made
+
     def _apply(self, fn, recurse=True):
         mine = {id(each) for each in self._weights_of_the_memory()}
 

@@ -347,3 +347,53 @@ def test_the_lock_of_a_copy_is_its_own(tokenizer):
         thread.start()
         thread.join(60)
     assert done and isinstance(twin, LarimarForCausalLM) and not model.facts()
+
+
+def test_a_copy_that_is_taken_while_another_thread_reads_waits_for_it(tokenizer):
+    """Else the adapters, which are in the decoder meanwhile, would be in the copy's for good."""
+    model = make_tiny(tokenizer, decoder_mode="lora")
+    for layer in model.adapters.layers:
+        torch.nn.init.normal_(layer.lora_B["default"].weight, std=0.1)
+    model.write(FACTS)
+    plain = logits(model.decoder, tokenizer, UNRELATED)
+    reads, copied, twins = threading.Event(), threading.Event(), []
+
+    @torch.no_grad()
+    def read():
+        with model._lock, model.adapted():
+            reads.set()
+            copied.wait(1)  # longer than a copy takes that does not wait
+
+    def take():
+        reads.wait(60)
+        twins.append(copy.deepcopy(model))
+        copied.set()
+
+    threads = [threading.Thread(target=each) for each in (read, take)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    (twin,) = twins
+    assert torch.equal(logits(twin.decoder, tokenizer, UNRELATED), plain)
+    assert torch.equal(logits(twin, tokenizer), logits(model, tokenizer))
+    twin.reset()
+    assert torch.equal(logits(twin, tokenizer), logits(model.decoder, tokenizer)) and model.facts()
+
+
+def test_a_copy_of_a_copy_and_of_what_holds_a_model_is_whole(tokenizer):
+    class Own(LarimarForCausalLM):
+        pass
+
+    model = make_tiny(tokenizer, decoder_mode="lora")
+    model.write(FACTS)
+    model.__class__ = Own
+    model.decoder.held_by = (model,)  # a tuple is no module: the decoder alone is copied with its Larimar
+    twin = copy.deepcopy(copy.deepcopy(model))
+    assert type(twin) is Own and twin.decoder.held_by == (twin,)
+    assert (
+        twin.states.decoder is twin.decoder
+        and twin.adapters._places[0][0] is not model.adapters._places[0][0]
+    )
+    (held,) = copy.deepcopy(model.decoder).held_by
+    assert held is not model and torch.equal(logits(held, tokenizer), logits(model, tokenizer))
