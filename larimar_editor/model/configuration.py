@@ -27,8 +27,11 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
     """
 
     model_type = "larimar"
+    # Apart from the other attributes, which are what is saved, shown and iterated over.
+    __slots__ = ("_decoder_config",)
 
     def __init__(self, **values: Any):
+        self._decoder_config: PretrainedConfig | None = None
         for name, each in _SETTINGS.items():
             setattr(self, name, values.pop(name, each.default))
         if self.latent_size % self.memory_slots:
@@ -79,9 +82,23 @@ class LarimarConfig(PretrainedConfig, LarimarSettings):
         alone = None if two_stages or self.scope != "external" else self.scope_cosine
         return self.scope_threshold if alone is None else alone
 
-    def fix(self) -> None:
-        """From now on only what acts at once may be changed."""
+    def fix(self, decoder: PretrainedConfig) -> None:
+        """A model was made, over a decoder of this configuration: from now on only what acts at once may be
+        changed.
+        """
+        self._decoder_config = decoder
         vars(self)["_fixed"] = True
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PretrainedConfig:
+        """The decoder's, once there is a model: what transformers makes caches by, and masks."""
+        if self._decoder_config is None:
+            return super().get_text_config(decoder, encoder)
+        return self._decoder_config.get_text_config(decoder, encoder)
+
+    @property
+    def max_position_embeddings(self) -> int | None:
+        """Of the decoder, whose default length of a generation it limits; None where none is known."""
+        return getattr(self._decoder_config, "max_position_embeddings", None)
 
     def to_dict(self) -> dict[str, Any]:
         """As transformers' `to_dict`: what ``config.json`` is written from."""

@@ -148,7 +148,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         self._slot_tokens: SlotTokens | None = None
         self._word_parts = WordParts(tokenizer)
         self._last_reading: tuple[object, object, tuple, Reading] | None = None
-        config.fix()
+        config.fix(decoder.config)
         self.eval()
 
     # --- loading and saving ---

@@ -6,9 +6,9 @@ import unicodedata
 import pytest
 import torch
 from conftest import FACTS, UNRELATED, encode, make_tiny, tiny_llama
-from transformers import GenerationConfig
+from transformers import DynamicCache, GenerationConfig, StaticCache
 
-from larimar_editor import LarimarForCausalLM, UnknownFact
+from larimar_editor import LarimarConfig, LarimarForCausalLM, UnknownFact
 
 PROMPTS = [fact["prompt"] for fact in FACTS]
 GREEDY = dict(max_new_tokens=6, min_new_tokens=6, do_sample=False)
@@ -134,6 +134,24 @@ def test_padding_that_is_labelled_as_no_target_is_no_prompt(tiny, tokenizer):
         alone = tiny(input_ids=encode(tokenizer, PROMPTS[:1])["input_ids"]).logits[0]
         read = tiny(**each, labels=labels).logits[0, : len(alone)]
         torch.testing.assert_close(read, alone, atol=1e-4, rtol=1e-4)
+
+
+def test_what_transformers_asks_of_a_text_model_the_decoders_configuration_says(tiny, tokenizer):
+    """Layers, windows and positions; it is no part of the Larimar's own, which is saved without it."""
+    own, decoders = tiny.config, tiny.decoder.config
+    assert own.get_text_config() is own.get_text_config(decoder=True) is decoders
+    caches = DynamicCache(config=own), StaticCache(config=own, max_cache_len=8)
+    assert [len(cache) for cache in caches] == [decoders.num_hidden_layers] * 2
+    assert own.get_text_config().vocab_size == own.vocab_size
+    assert not {"_decoder_config", "max_position_embeddings", "num_hidden_layers"} & own.to_dict().keys()
+    assert "_decoder_config" not in [*own] and copy.deepcopy(own) == own
+    assert LarimarConfig().get_text_config().model_type == "larimar", "before there is a model"
+    twin = copy.deepcopy(tiny)
+    assert twin.config.get_text_config() is twin.decoder.config is not decoders
+    decoders.max_position_embeddings = 12
+    batch = encode(tokenizer, UNRELATED[:1])
+    said = tiny.generate(**batch, do_sample=False)
+    assert said.shape[1] <= 12 and said.equal(tiny.decoder.generate(**batch, do_sample=False))
 
 
 @torch.no_grad()
