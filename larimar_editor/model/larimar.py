@@ -515,6 +515,17 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         if assisted and model_kwargs.get("past_key_values") is None:
             model_kwargs["past_key_values"] = LarimarCache()
 
+    def init_continuous_batching(self, *args, **kwargs):
+        """What `generate_batch`, and `generate` with a paged cache, begin with.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "continuous batching (generate_batch, cache_implementation='paged') knows no memory in front of "
+            "a text: give generate the prompts as one batch, padded on the left"
+        )
+
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
         return False  # forward makes its own cache

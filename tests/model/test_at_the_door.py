@@ -124,6 +124,14 @@ def test_a_prompt_in_chunks_is_read_as_a_whole(tiny, tokenizer):
     assert torch.equal(chunked, tiny.generate(**batch, **GREEDY))
 
 
+def test_continuous_batching_is_refused_with_what_to_do_instead(tiny, tokenizer):
+    ids = encode(tokenizer, UNRELATED[:1])["input_ids"]
+    with pytest.raises(NotImplementedError, match="padded on the left"):
+        tiny.generate_batch(inputs=ids.tolist(), max_new_tokens=2)
+    with pytest.raises(NotImplementedError, match="padded on the left"):
+        tiny.generate(ids, cache_implementation="paged", max_new_tokens=2)
+
+
 def test_padding_that_is_labelled_as_no_target_is_no_prompt(tiny, tokenizer):
     """Perplexity of padded texts: the scope of a text is the same whatever it is padded to."""
     tiny.write(FACTS)
