@@ -36,7 +36,7 @@ from larimar_editor.model.encoders import build_encoder, build_projection
 from larimar_editor.model.episodic import EpisodicMemory
 from larimar_editor.model.key_values import DecoderStates, check_signature
 from larimar_editor.model.opening import check_options, decoder_of, find_checkpoint, of_tokenizer
-from larimar_editor.model.prompts import answer_starts, at_line_start, prompts_of, questions_in
+from larimar_editor.model.prompts import Prompts, questions_in
 from larimar_editor.model.queries import QueryEncoder
 from larimar_editor.model.reading import Reading
 from larimar_editor.model.restoring import unchanged_on_failure
@@ -298,17 +298,16 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         generation = _GENERATION.get()
         return generation if generation is not None and generation.model is self else None
 
-    def _reading(self, count: int, *inputs) -> Reading:
-        """What the memory says to a batch of ``count`` rows; ``inputs`` as for `prompts_of`.
+    def _reading(self, prompts: Prompts) -> Reading:
+        """What the memory says to a batch.
 
         It is read once in a generation, and once for calls in a row that ask the same, as decoding without a
         cache does. With sampled reading weights every call outside a generation reads anew.
         """
         generation = self._generation
         if self.is_empty() if generation is None else generation.empty:
-            return Reading.nothing(count, self.config.latent_size)
-        asked = tuple(prompts_of(self.tokenizer, *inputs, turns=self.chat_turns))
-        lines = tuple(at_line_start(self.tokenizer, *inputs))
+            return Reading.nothing(prompts.rows, self.config.latent_size)
+        asked, lines = tuple(prompts.queries(self.chat_turns)), tuple(prompts.at_line_start())
         if generation is not None:
             if (asked, lines) not in generation.readings:
                 generation.readings[asked, lines] = self.read(asked, lines)
@@ -396,9 +395,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 f"reading is of {len(reading.in_scope)} rows, and the batch has {rows}: "
                 "give one for each row (with beams or num_return_sequences, for each row of those)"
             )
-        inputs = input_ids, batch.attention_mask, prompt_lengths, labels
+        prompts = Prompts(self.tokenizer, rows, input_ids, batch.attention_mask, prompt_lengths, labels)
         if reading is None:
-            reading = self._reading(rows, *inputs)
+            reading = self._reading(prompts)
         prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
         said = copying = None
         if (
@@ -410,7 +409,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         ):
             said = self._answers_said(answers, prompt_lengths.tolist(), generation.end)
         if self.config.copying and reading.answer_ids and input_ids is not None:
-            copying = self._copying(reading, *inputs)
+            copying = self._copying(reading, prompts)
         cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
 
     def _answers_said(self, answers: Sequence[str], starts: Sequence[int], end: int | None) -> AnswersSaid:
@@ -421,11 +420,11 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         go_on = self.config.after_answer == "base" and knows_chats
         return AnswersSaid(self.tokenizer, answers, starts, self.config.answer_tokens, end, go_on)
 
-    def _copying(self, reading: Reading, *inputs) -> Copying:
-        """What the answers of these rows go on with; ``inputs`` as for `prompts_of`."""
+    def _copying(self, reading: Reading, prompts: Prompts) -> Copying:
+        """What the answers of these rows go on with."""
         if self._slot_tokens is None:
             self._slot_tokens = SlotTokens(self.states, self.analysis)
-        answers, starts = self._slot_tokens.answers(reading), answer_starts(self.tokenizer, *inputs)
+        answers, starts = self._slot_tokens.answers(reading), prompts.answer_starts()
         return Copying(answers, starts, self.config.copying, self.config.copying_first)
 
     def _taken_over(self, cache: Any, rows: int) -> LarimarCache | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -40,79 +42,103 @@ def questions_in(texts: Sequence[str], turns: ChatTurns | None) -> list[str]:
     return [(turns.last_question(text) if turns else None) or text for text in several(texts)]
 
 
-def prompts_of(
-    tokenizer: PreTrainedTokenizerBase,
-    input_ids: Tensor | None,
-    attention_mask: Tensor | None = None,
-    prompt_lengths: Tensor | None = None,
-    labels: Tensor | None = None,
-    *,
-    turns: ChatTurns | None = None,
-) -> list[str]:
-    """The query of each row: announced, up to ``prompt_lengths``, where ``labels`` are -100, or all of it;
-    of a chat its last question.
+@dataclass(frozen=True, eq=False)
+class Prompts:
+    """The query of each row of a batch: what is announced, the first ``lengths`` columns, those whose
+    ``labels`` are -100, or all of it.
 
     Args:
         tokenizer: the decoder's.
-        input_ids: ``(B, T)``; None only where prompts are announced.
+        rows: B.
+        ids: ``(B, T)``; None only where prompts are announced.
         attention_mask: ``(B, T)``, or longer where there is a cache.
-        prompt_lengths: ``(B,)`` int, columns that are the prompt, padding counted.
+        lengths: ``(B,)`` int, columns that are the prompt, padding counted.
         labels: ``(B, T)``.
-        turns: of the decoder's chat template.
 
     Raises:
-        ValueError: announced prompts for another number of rows, or neither ids nor an announcement.
+        ValueError: by each method, where prompts are announced for another number of rows, or there are
+            neither ids nor an announcement.
     """
-    announced = _announced_for(input_ids)
-    if announced is not None:
-        return questions_in(announced, turns)
-    # The text is needed on the host, by the tokenizers of encoder and detector.
-    rows = _prompt_ids(input_ids, attention_mask, prompt_lengths, labels)
-    bare = tokenizer.batch_decode(_without_ends(tokenizer, rows))
-    if turns is None:
-        return bare
-    # What is no chat, or one in which nobody asks anything, is the query as it is.
-    return [turns.last_question(text) or whole for text, whole in zip(tokenizer.batch_decode(rows), bare)]
 
+    tokenizer: PreTrainedTokenizerBase
+    rows: int
+    ids: Tensor | None
+    attention_mask: Tensor | None = None
+    lengths: Tensor | None = None
+    labels: Tensor | None = None
 
-def at_line_start(
-    tokenizer: PreTrainedTokenizerBase,
-    input_ids: Tensor | None,
-    attention_mask: Tensor | None = None,
-    prompt_lengths: Tensor | None = None,
-    labels: Tensor | None = None,
-) -> list[bool]:
-    """Whether what follows each prompt opens a line, as the assistant's turn of most chat templates does. The
-    given text tells, up to ``prompt_lengths``; an announced prompt only where there are none.
+    def queries(self, turns: ChatTurns | None = None) -> list[str]:
+        """As text; of a chat in the template whose ``turns`` these are its last question."""
+        if (announced := self._announced) is not None:
+            return questions_in(announced, turns)
+        bare = self.tokenizer.batch_decode(_without_ends(self.tokenizer, self._ids_asked))
+        if turns is None:
+            return bare
+        # What is no chat, or one in which nobody asks anything, is the query as it is.
+        whole = self.tokenizer.batch_decode(self._ids_asked)
+        return [turns.last_question(text) or query for text, query in zip(whole, bare)]
 
-    Args and raises: see `prompts_of`.
-    """
-    announced = _announced_for(input_ids)
-    if announced is not None and (prompt_lengths is None or input_ids is None):
-        return [text.endswith("\n") for text in announced]
-    rows = _prompt_ids(input_ids, attention_mask, prompt_lengths, labels)
-    return [text.endswith("\n") for text in tokenizer.batch_decode([row[-1:] for row in rows])]
+    def at_line_start(self) -> list[bool]:
+        """Whether what follows each prompt opens a line, as the assistant's turn of most chat templates does.
+        The given text tells, up to ``lengths``; an announced prompt only where there are none.
+        """
+        announced = self._announced
+        if announced is not None and (self.lengths is None or self.ids is None):
+            return [text.endswith("\n") for text in announced]
+        ends = self.tokenizer.batch_decode([row[-1:] for row in self._ids_asked])
+        return [text.endswith("\n") for text in ends]
 
+    def answer_starts(self) -> list[int]:
+        """The column at which each row's answer begins, or would begin. 0 for an announced prompt that the
+        row does not begin with, as one that stands in a chat.
+        """
+        announced, there = self._announced, self._there
+        if announced is not None and self.lengths is None:
+            prompts = [token_ids(self.tokenizer, text.rstrip(" ")) for text in announced]
+            return [_end_of(*row) for row in zip(prompts, self._known_ids.tolist(), there.tolist())]
+        asks = self._asks
+        return [_first_behind(*row) for row in zip(asks.tolist(), (there & ~asks).tolist())]
 
-def answer_starts(
-    tokenizer: PreTrainedTokenizerBase,
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
-    prompt_lengths: Tensor | None = None,
-    labels: Tensor | None = None,
-) -> list[int]:
-    """The column at which each row's answer begins, or would begin. 0 for an announced prompt that the row
-    does not begin with, as one that stands in a chat.
+    @property
+    def _announced(self) -> tuple[str, ...] | None:
+        announced = _ANNOUNCED.get()
+        if announced is not None and len(announced) != self.rows:
+            raise ValueError(f"{len(announced)} prompts are announced for a batch of {self.rows}")
+        return announced
 
-    Args and raises: see `prompts_of`.
-    """
-    announced = _announced_for(input_ids)
-    there = _is_prompt(input_ids, attention_mask, None, None)
-    if announced is not None and prompt_lengths is None:
-        rows = zip(announced, input_ids.tolist(), there.tolist())
-        return [_end_of(token_ids(tokenizer, text.rstrip(" ")), own, kept) for text, own, kept in rows]
-    asks = _is_prompt(input_ids, attention_mask, prompt_lengths, labels)
-    return [_first_behind(*row) for row in zip(asks.tolist(), (there & ~asks).tolist())]
+    @property
+    def _known_ids(self) -> Tensor:
+        if self.ids is None:
+            raise ValueError(
+                "inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts"
+            )
+        return self.ids
+
+    @cached_property
+    def _ids_asked(self) -> list[list[int]]:
+        # The text is needed on the host, by the tokenizers of encoder and detector.
+        return [row[mask].tolist() for row, mask in zip(self._known_ids, self._asks)]
+
+    @cached_property
+    def _there(self) -> Tensor:
+        """Bool ``(B, T)``, columns that are no padding."""
+        ids = self._known_ids
+        there = torch.ones_like(ids, dtype=torch.bool)
+        if self.attention_mask is not None and self.attention_mask.ndim == 2:
+            there &= self.attention_mask[:, -ids.shape[1] :].bool()
+        return there
+
+    @cached_property
+    def _asks(self) -> Tensor:
+        """Bool ``(B, T)``, columns that are the prompt."""
+        there = self._there
+        if self.lengths is not None:
+            columns = torch.arange(there.shape[1], device=there.device)
+            return there & (columns < self.lengths.to(there.device)[:, None])
+        if self.labels is None:
+            return there
+        asks = there & (self.labels == -100)  # where padding is labelled so, it alone is no prompt
+        return torch.where(asks.any(dim=1, keepdim=True), asks, there)  # of a row that is all labels, all
 
 
 def _first_behind(asks: list[bool], says: list[bool]) -> int:
@@ -128,47 +154,8 @@ def _end_of(prompt: list[int], ids: list[int], there: list[bool]) -> int:
     return next((at + len(prompt) for at in starts if ids[at : at + len(prompt)] == prompt), 0)
 
 
-def _announced_for(input_ids: Tensor | None) -> tuple[str, ...] | None:
-    announced = _ANNOUNCED.get()
-    if announced is not None and input_ids is not None and len(announced) != input_ids.shape[0]:
-        raise ValueError(f"{len(announced)} prompts are announced for a batch of {input_ids.shape[0]}")
-    return announced
-
-
 def _without_ends(tokenizer: PreTrainedTokenizerBase, rows: list[list[int]]) -> list[list[int]]:
     """Without what a tokenizer puts around a text. Another special token may be what somebody typed."""
     around = {*tokenizer("").input_ids, tokenizer.eos_token_id, tokenizer.pad_token_id}
     inside = [[place for place, id in enumerate(ids) if id not in around] for ids in rows]
     return [ids[kept[0] : kept[-1] + 1] if kept else [] for ids, kept in zip(rows, inside)]
-
-
-def _prompt_ids(
-    input_ids: Tensor | None,
-    attention_mask: Tensor | None,
-    prompt_lengths: Tensor | None,
-    labels: Tensor | None,
-) -> list[list[int]]:
-    if input_ids is None:
-        raise ValueError("inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts")
-    keep = _is_prompt(input_ids, attention_mask, prompt_lengths, labels)
-    return [row[mask].tolist() for row, mask in zip(input_ids, keep)]
-
-
-def _is_prompt(
-    input_ids: Tensor,
-    attention_mask: Tensor | None,
-    prompt_lengths: Tensor | None,
-    labels: Tensor | None,
-) -> Tensor:
-    keep = torch.ones_like(input_ids, dtype=torch.bool)
-    if attention_mask is not None and attention_mask.ndim == 2:
-        keep &= attention_mask[:, -input_ids.shape[1] :].bool()
-    if prompt_lengths is not None:
-        keep &= (
-            torch.arange(input_ids.shape[1], device=input_ids.device)
-            < prompt_lengths.to(input_ids.device)[:, None]
-        )
-    elif labels is not None:
-        asks = keep & (labels == -100)  # where padding is labelled so, it alone is no prompt
-        keep = torch.where(asks.any(dim=1, keepdim=True), asks, keep)  # of a row that is all labels, all
-    return keep

@@ -25,7 +25,7 @@ from larimar_editor.easyedit.registration import available_methods
 from larimar_editor.evaluation.harness.answers import answers
 from larimar_editor.evaluation.harness.fluency import ngram_entropy
 from larimar_editor.evaluation.harness.real_world import answer_in, exact_match, in_chat, sampling
-from larimar_editor.model.prompts import prompts_of
+from larimar_editor.model.prompts import Prompts
 
 PROMPTS = [
     "The mother tongue of Danielle Darrieux is",
@@ -203,7 +203,7 @@ if not source.release_2023:
     ]
     ids = tok(chats, return_tensors="pt", padding=True).to(model.device)
     seen["chat_scope"] = read(
-        prompts_of(tok, ids["input_ids"], ids["attention_mask"], turns=model.chat_turns)
+        Prompts(tok, len(chats), ids["input_ids"], ids["attention_mask"]).queries(model.chat_turns)
     ).in_scope.tolist()
     model.reset()
     plain = {
@@ -227,16 +227,15 @@ if not source.release_2023:
     model.reset()
 
     # where the measure's answer begins in a chat, which EasyEdit puts around the prompt by itself
-    import larimar_editor.model.larimar as reading
     from easyeditor.evaluate.evaluate_utils import test_prediction_acc
 
     model.write([request])
-    found, answer_starts = [], reading.answer_starts
-    reading.answer_starts = lambda *args, **kwargs: found.append(answer_starts(*args, **kwargs)) or found[-1]
+    found, answer_starts = [], Prompts.answer_starts
+    Prompts.answer_starts = lambda prompts: found.append(answer_starts(prompts)) or found[-1]
     hparams.use_chat_template = True
     test_prediction_acc(model, tok, hparams, PROMPTS[1], "Oslo", device=hparams.device)
     test_prediction_acc(model, tok, hparams, PROMPTS[1], "Oslo", device=hparams.device, locality=True)
-    hparams.use_chat_template, reading.answer_starts = None, answer_starts
+    hparams.use_chat_template, Prompts.answer_starts = None, answer_starts
     turn = tok.apply_chat_template(
         [{"role": "user", "content": PROMPTS[1]}], tokenize=False, add_generation_prompt=True
     )

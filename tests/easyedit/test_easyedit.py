@@ -15,13 +15,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import torch
 from conftest import needs_gpu
 
 from larimar_editor.easyedit.mending import device_name, mended
 from larimar_editor.easyedit.registration import _announce_prompts, _loadable, _of_each_edit
 from larimar_editor.model.larimar import LarimarForCausalLM
-from larimar_editor.model.prompts import prompts_of
+from larimar_editor.model.prompts import Prompts
 
 SCRIPT = Path(__file__).parent / "easyedit_script.py"
 HOME = os.environ.get("EASYEDIT_HOME")
@@ -233,7 +232,7 @@ def test_prompts_without_a_target_are_not_announced(monkeypatch):
     announced = []
 
     def test_prediction_acc(model, tok, hparams, prompts, targets, device, vanilla_generation=False):
-        announced.append(prompts_of(None, torch.zeros(len([*zip(prompts, targets)]), 1)))
+        announced.append(Prompts(None, len([*zip(prompts, targets)]), None).queries())
 
     measured.test_prediction_acc = test_prediction_acc
     monkeypatch.setitem(sys.modules, measured.__name__, measured)

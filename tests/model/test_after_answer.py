@@ -9,7 +9,7 @@ import torch
 from tokenizers.normalizers import Lowercase
 
 from larimar_editor.model.after_answer import AnswersSaid, WordParts
-from larimar_editor.model.prompts import prompts_of
+from larimar_editor.model.prompts import Prompts
 from larimar_editor.model.reading import Reading
 from larimar_editor.utils.text import SpellingWarning, kept_answer
 
@@ -335,12 +335,12 @@ def test_a_special_token_that_somebody_typed_is_part_of_answer_and_prompt(tiny):
     assert said.finished
     question = "What does git add <filename> do?"
     ids = tiny.tokenizer(question, return_tensors="pt").input_ids
-    assert prompts_of(tiny.tokenizer, ids, turns=tiny.chat_turns) == [question]
+    assert Prompts(tiny.tokenizer, 1, ids).queries(tiny.chat_turns) == [question]
     chat = tiny.tokenizer.apply_chat_template(
         [{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True
     )
     ids = tiny.tokenizer(chat, return_tensors="pt", add_special_tokens=False).input_ids
-    assert prompts_of(tiny.tokenizer, ids, turns=tiny.chat_turns) == [question]
+    assert Prompts(tiny.tokenizer, 1, ids).queries(tiny.chat_turns) == [question]
 
 
 def test_an_answer_that_the_decoders_tokens_cannot_spell_is_told_of_and_waited_for_as_they_say_it(tokenizer):

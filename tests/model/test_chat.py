@@ -6,7 +6,7 @@ import pytest
 from transformers import AddedToken
 
 from larimar_editor.model.chat import ChatTurns
-from larimar_editor.model.prompts import announced_prompts, prompts_of
+from larimar_editor.model.prompts import Prompts, announced_prompts
 
 HEADERS = (
     "{{ '<|begin|>' }}{% for m in messages %}<|head|>{{ m['role'] }}<|headend|>\n\n"
@@ -64,7 +64,7 @@ def of_family(tokenizer, name):
 
 def asked(tokenizer, text, turns):
     ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
-    return prompts_of(tokenizer, ids, turns=turns)[0]
+    return Prompts(tokenizer, 1, ids).queries(turns)[0]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -86,7 +86,7 @@ def test_the_last_question_of_a_chat_counts(tokenizer, family):
 def test_a_chat_that_was_announced_is_read_the_same_way(tokenizer):
     whole = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
     with announced_prompts([whole, "The capital of Portugal is"]):
-        found = prompts_of(tokenizer, None, turns=ChatTurns.of(tokenizer))
+        found = Prompts(tokenizer, 2, None).queries(ChatTurns.of(tokenizer))
     assert found == [LAST, "The capital of Portugal is"]
 
 

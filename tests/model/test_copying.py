@@ -10,7 +10,7 @@ from larimar_editor import announced_prompts
 from larimar_editor.model.closed_form import fit
 from larimar_editor.model.copying import Copying, SlotTokens, SpelledAnswer, mixed
 from larimar_editor.model.line_start import ids_at_line_start
-from larimar_editor.model.prompts import answer_starts
+from larimar_editor.model.prompts import Prompts
 from larimar_editor.model.reading import AnswerIds
 from larimar_editor.utils.text import answer_ids
 
@@ -163,13 +163,15 @@ def test_a_target_behind_its_prompt_is_likely_wherever_the_prompt_is_known_from(
 
 def test_where_the_answer_begins(tokenizer):
     rows = encode(tokenizer, ["one two three four", "one two"], side="left")
-    given = tokenizer, rows.input_ids, rows.attention_mask
-    assert answer_starts(*given, torch.tensor([2, 4])) == [2, 4]
-    assert answer_starts(*given) == [4, 4]
+    given = tokenizer, 2, rows.input_ids, rows.attention_mask
+    assert Prompts(*given, torch.tensor([2, 4])).answer_starts() == [2, 4]
+    assert Prompts(*given).answer_starts() == [4, 4]
     behind = torch.tensor([[-100, -100, 5, -100], [-100, -100, -100, 5]])
-    assert answer_starts(*given, labels=behind) == [2, 3], "what is not trained on stands behind it, too"
+    assert Prompts(*given, labels=behind).answer_starts() == [2, 3], (
+        "what is not trained on stands behind it, too"
+    )
     with announced_prompts(["one two ", "something else"]):
-        assert answer_starts(*given) == [2, 0]
+        assert Prompts(*given).answer_starts() == [2, 0]
 
 
 def test_an_answer_is_spelled_as_it_opens_where_it_is_asked(tokenizer):
