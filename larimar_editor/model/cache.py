@@ -58,7 +58,9 @@ class LarimarCache(Cache):
     text tokens only, which is what `generate` and hand-written loops expect.
 
     Args:
-        in_scope: bool ``(B,)``, on the CPU; None before anything is read (`read`).
+        base: the decoder's own so far, where nothing is written; it grows in place.
+
+    Attributes:
         base: cache of all B rows, or None when every row is in scope.
         prefix: of the rows in scope, or None when there is none, or every row has said its answer.
         said: which rows have; None where the memory stays.
@@ -67,18 +69,17 @@ class LarimarCache(Cache):
         length: T.
     """
 
-    def __init__(
-        self, in_scope: Tensor | None = None, base: Cache | None = None, prefix: Prefix | None = None
-    ):
+    def __init__(self, base: Cache | None = None):
         super().__init__(layers=[])
-        self.base, self.prefix = base, prefix
-        self._in_scope = in_scope
+        self.base = base
+        self.prefix: Prefix | None = None
+        self._in_scope: Tensor | None = None
         self._decoder_config: PretrainedConfig | None = None
         self._records = False
         self.said: AnswersSaid | None = None
         self.copying: Copying | None = None
         self.mask: Tensor | None = None
-        self.length = 0
+        self.length = self.base_length
 
     def __bool__(self) -> bool:
         return True  # it has no layers of its own, whose number a cache's truth is otherwise

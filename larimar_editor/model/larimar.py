@@ -21,6 +21,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.cache_utils import Cache
 from transformers.generation.configuration_utils import GenerationConfig, GenerationMode
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
@@ -298,6 +299,12 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         generation = _GENERATION.get()
         return generation if generation is not None and generation.model is self else None
 
+    @property
+    def _nothing_is_read(self) -> bool:
+        """Whether nothing is written; in a generation, when it began."""
+        generation = self._generation
+        return self.is_empty() if generation is None else generation.empty
+
     def _reading(self, prompts: Prompts) -> Reading:
         """What the memory says to a batch.
 
@@ -305,7 +312,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         cache does. With sampled reading weights every call outside a generation reads anew.
         """
         generation = self._generation
-        if self.is_empty() if generation is None else generation.empty:
+        if self._nothing_is_read:
             return Reading.nothing(prompts.rows, self.config.latent_size)
         asked, lines = tuple(prompts.queries(self.chat_turns)), tuple(prompts.at_line_start())
         if generation is not None:
@@ -325,7 +332,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        past_key_values: LarimarCache | None = None,
+        past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
@@ -344,7 +351,8 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             input_ids: ``(B, T)``.
             attention_mask: ``(B, T)``, left or right padding; over cache and input when there is a cache.
             position_ids: ``(B, T)`` positions in the text, without the memory's.
-            past_key_values: what an earlier call returned.
+            past_key_values: what an earlier call returned; where nothing is written, any that the decoder
+                takes, which is filled.
             labels: ``(B, T)``, as the decoder's.
             prompt_lengths: ``(B,)`` int, columns of ``input_ids`` that are the prompt.
             reading: readouts of these rows, in place of reading the memory.
@@ -369,10 +377,14 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         batch = Batch(given, input_ids is not None, attention_mask, position_ids)
         with decoder_lock(self.decoder):
             cache = past_key_values
-            if cache is not None and not isinstance(cache, LarimarCache):
-                cache = self._taken_over(cache, given.shape[0])
-            if cache is None or not cache.is_read:
-                cache = LarimarCache() if cache is None else cache
+            if not isinstance(cache, LarimarCache):
+                if cache is not None and not (self._nothing_is_read and reading is None):
+                    raise ValueError(
+                        "past_key_values is not this model's: its rows are read without the memory, and "
+                        "facts are written. Begin without one, and go on with what the call returns"
+                    )
+                cache = LarimarCache(cache)
+            if not cache.is_read:
                 self._read_into(cache, batch, reading, prompt_lengths, labels)
             result = decode(self, batch, cache, labels, kwargs)
         return result.to_tuple() if in_tuple else result  # type: ignore[return-value]
@@ -427,21 +439,6 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         answers, starts = self._slot_tokens.answers(reading), prompts.answer_starts()
         return Copying(answers, starts, self.config.copying, self.config.copying_first)
 
-    def _taken_over(self, cache: Any, rows: int) -> LarimarCache | None:
-        """A cache of another make: as the decoder's own where nothing is written, and so one that grows in
-        place. None where an empty one of ours does as well: `generate` goes on with what it is given back.
-        """
-        if self._generation is not None and not cache.get_seq_length():
-            return None
-        if self.is_empty():
-            taken = LarimarCache(torch.zeros(rows, dtype=torch.bool), base=cache)
-            taken.length = cache.get_seq_length()
-            return taken
-        raise ValueError(
-            "past_key_values is not this model's: its rows are read without the memory, and facts are "
-            "written. Begin without one, and go on with what the call returns"
-        )
-
     def prefix(self, latents: Tensor) -> Prefix:
         """BOS and memory slots as past key values, ``W_M z`` broadcast to all layers, for readouts ``(B, C)``
         or wider. Each row's slots end where its text begins. Without BOS where slots begin at position 0.
@@ -472,24 +469,30 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """As transformers' `generate`; the whole input is the prompt, and it alone is the query.
 
         A cache of an earlier generation is used where nothing is written. Else what is asked now may be
-        another fact's, and the whole input is read anew.
+        another fact's, and the whole input is read anew. An empty cache of another make, as a
+        ``StaticCache``, is filled where nothing is written, and else left as it is.
 
         Raises:
-            ValueError: such a cache, and an input that is not the whole text.
+            ValueError: a cache of an earlier generation, and an input that is not the whole text; one of
+                another make that is not empty, while facts are written.
         """
-        ids = inputs if inputs is not None else kwargs.get("input_ids")
+        ids, empty = inputs if inputs is not None else kwargs.get("input_ids"), self.is_empty()
         earlier = kwargs.get("past_key_values")
-        if (
-            isinstance(earlier, LarimarCache)
-            and earlier.is_read
-            and not (self.is_empty() and earlier.is_base)
-        ):
-            if ids is None or ids.shape[1] <= earlier.length:
-                raise ValueError(
-                    "past_key_values has been read for an earlier prompt: pass the whole text as input_ids"
-                )
-            kwargs["past_key_values"] = None
-        token = _GENERATION.set(_Generation(self, self.is_empty(), None if ids is None else ids.shape[1]))
+        if isinstance(earlier, LarimarCache):
+            if earlier.is_read and not (empty and earlier.is_base):
+                if ids is None or ids.shape[1] <= earlier.length:
+                    raise ValueError(
+                        "past_key_values has been read for an earlier prompt: pass the whole text as "
+                        "input_ids"
+                    )
+                kwargs["past_key_values"] = None
+        elif isinstance(earlier, Cache):
+            # By the kind of a cache transformers makes masks, and compiles: it is to see one of ours.
+            if empty and kwargs.get("reading") is None:
+                kwargs["past_key_values"] = LarimarCache(earlier)
+            elif not earlier.get_seq_length():
+                kwargs["past_key_values"] = None
+        token = _GENERATION.set(_Generation(self, empty, None if ids is None else ids.shape[1]))
         try:
             return super().generate(inputs, generation_config, **kwargs)  # type: ignore[misc]
         finally:

@@ -162,6 +162,37 @@ def test_what_transformers_asks_of_a_text_model_the_decoders_configuration_says(
     assert said.shape[1] <= 12 and said.equal(tiny.decoder.generate(**batch, do_sample=False))
 
 
+@pytest.mark.parametrize("kind", ["static", "dynamic", "of layers that come"])
+def test_an_empty_cache_of_another_make_is_filled_where_nothing_is_written_and_else_left(
+    tiny, tokenizer, kind
+):
+    """With padding, for which transformers makes another mask by the kind of a cache."""
+    make = {
+        "static": lambda: StaticCache(config=tiny.config, max_cache_len=64),
+        "dynamic": lambda: DynamicCache(config=tiny.config),
+        "of layers that come": DynamicCache,
+    }[kind]
+    batch = encode(tokenizer, [PROMPTS[0], f"{UNRELATED[0]} about"])
+    assert not batch["attention_mask"].all()
+    ours, decoders = make(), make()
+    expected = tiny.decoder.generate(**batch, **GREEDY, past_key_values=decoders)
+    assert tiny.generate(**batch, **GREEDY, past_key_values=ours).equal(expected)
+    assert int(ours.get_seq_length()) == int(decoders.get_seq_length()) == expected.shape[1] - 1
+    more = torch.cat((expected, batch["input_ids"][:, -1:]), dim=1)
+    mask = torch.cat(
+        (batch["attention_mask"], torch.ones_like(more[:, batch["input_ids"].shape[1] :])), dim=1
+    )
+    given = {"input_ids": more, "attention_mask": mask, **GREEDY}
+    gone_on = tiny.generate(**given, past_key_values=ours)
+    assert gone_on.equal(tiny.decoder.generate(**given, past_key_values=decoders))
+    tiny.write(FACTS)
+    empty = make()
+    assert tiny.generate(**batch, **GREEDY, past_key_values=empty).equal(tiny.generate(**batch, **GREEDY))
+    assert not int(empty.get_seq_length())
+    with pytest.raises(ValueError, match="not this model's"):
+        tiny.generate(**given, past_key_values=ours)
+
+
 @torch.no_grad()
 def test_a_tuple_is_returned_to_who_asks_for_one(tiny, tokenizer):
     for texts in (UNRELATED, [PROMPTS[0], UNRELATED[0]], PROMPTS):
