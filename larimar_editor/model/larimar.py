@@ -51,7 +51,7 @@ from larimar_editor.utils.locks import decoder_lock
 @dataclass
 class _Generation:
     """What a generation has read so far, by prompts and whether they end a line: it is of one edited state,
-    and of one sample of reading weights. The first ``columns`` of its rows are the prompt.
+    and of one sample of reading weights. The first ``columns`` of its rows' ids are the prompt.
     """
 
     model: LarimarForCausalLM
@@ -295,7 +295,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
 
     @property
     def _generation(self) -> _Generation | None:
-        """The one that calls this model now; None outside `generate`, and in another model's."""
+        """The one that calls this model now, or that somebody calls it within; None outside `generate`, and
+        in another model's.
+        """
         generation = _GENERATION.get()
         return generation if generation is not None and generation.model is self else None
 
@@ -400,8 +402,6 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         """Begin a cache with what the memory says to a batch; ``reading`` and the rest as for `forward`."""
         generation, rows = self._generation, batch.given.shape[0]
         input_ids = batch.given if batch.are_ids else None
-        if prompt_lengths is None and generation is not None and generation.columns is not None:
-            prompt_lengths = torch.full((rows,), generation.columns, device=batch.given.device)
         if reading is not None and len(reading.in_scope) != rows:
             raise ValueError(
                 f"reading is of {len(reading.in_scope)} rows, and the batch has {rows}: "
@@ -497,6 +497,21 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             return super().generate(inputs, generation_config, **kwargs)  # type: ignore[misc]
         finally:
             _GENERATION.reset(token)
+
+    def prepare_inputs_for_generation(  # type: ignore[override]
+        self, input_ids: Tensor, *args, inputs_embeds: Tensor | None = None, **kwargs
+    ) -> dict[str, Any]:
+        """As transformers', with which columns are the prompt. A generation's own passes alone come by here:
+        another one within it, as of a logits processor, asks what that is given.
+        """
+        given = super().prepare_inputs_for_generation(input_ids, *args, inputs_embeds=inputs_embeds, **kwargs)
+        generation, cache = self._generation, given.get("past_key_values")
+        if generation is None or (isinstance(cache, LarimarCache) and cache.is_read):
+            return given
+        ids, columns = given["input_ids"], generation.columns
+        if ids is not None and columns is not None and given.get("prompt_lengths") is None:
+            given["prompt_lengths"] = torch.full((ids.shape[0],), columns, device=ids.device)
+        return given
 
     def _prepare_cache_for_generation(
         self, generation_config, model_kwargs, generation_mode, *args, **kwargs

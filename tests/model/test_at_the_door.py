@@ -6,7 +6,13 @@ import unicodedata
 import pytest
 import torch
 from conftest import FACTS, UNRELATED, encode, make_tiny, tiny_llama
-from transformers import DynamicCache, GenerationConfig, StaticCache
+from transformers import (
+    DynamicCache,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StaticCache,
+)
 
 from larimar_editor import LarimarConfig, LarimarForCausalLM, UnknownFact
 
@@ -106,6 +112,28 @@ def test_another_model_may_draft(tiny, tokenizer):
         plain = tiny.generate(**batch, **GREEDY)
         assert torch.equal(tiny.generate(**batch, **GREEDY, assistant_model=draft), plain)
         tiny.write(FACTS)
+
+
+def test_a_pass_within_a_generation_is_asked_what_it_is_given(tiny, tokenizer):
+    """By a logits processor, or for guidance: of a prompt longer than the generation's own."""
+    tiny.write(FACTS)
+    inner, outer = encode(tokenizer, PROMPTS[:1]), encode(tokenizer, ["It is"])
+    with torch.no_grad():
+        expected, base = tiny(**inner).logits, tiny.decoder(**inner).logits
+    assert inner["input_ids"].shape[1] > outer["input_ids"].shape[1] and not expected.equal(base)
+    found = []
+
+    class Asks(LogitsProcessor):
+        def __call__(self, input_ids, scores):
+            found.append(tiny(**inner).logits)
+            return scores
+
+    tiny.generate(**outer, **GREEDY, logits_processor=LogitsProcessorList([Asks()]))
+    assert found and all(each.equal(expected) for each in found)
+    asked, read = [], tiny.read
+    tiny.read = lambda prompts, *lines: asked.append(list(prompts)) or read(prompts, *lines)
+    tiny.generate(**outer, **GREEDY, guidance_scale=2.0, negative_prompt_ids=inner["input_ids"])
+    assert asked == [["It is"], PROMPTS[:1]]
 
 
 def test_a_generation_config_may_be_given_by_place(tiny, tokenizer):
