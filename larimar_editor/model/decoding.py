@@ -21,27 +21,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a decoder is given: ids ``(B, T)`` or embeddings ``(B, T, H)``, mask and positions ``(B, T)`` or
-    None.
+    """What a decoder is given.
+
+    Attributes:
+        ids: ``(B, T)``; None where only embeddings are known.
+        embeds: ``(B, T, H)``, which the decoder reads in place of ids; None where it reads those.
+        attention_mask, position_ids: ``(B, T)`` or None.
     """
 
-    given: Tensor
-    are_ids: bool
+    ids: Tensor | None
+    embeds: Tensor | None
     attention_mask: Tensor | None
     position_ids: Tensor | None
 
+    @property
+    def given(self) -> Tensor:
+        """What the decoder reads, ``(B, T)`` or ``(B, T, H)``."""
+        given = self.ids if self.embeds is None else self.embeds
+        assert given is not None, "one of them is"
+        return given
+
     def inputs(self) -> dict[str, Tensor | None]:
         """As arguments of a decoder."""
-        name = "input_ids" if self.are_ids else "inputs_embeds"
+        name = "input_ids" if self.embeds is None else "inputs_embeds"
         return {name: self.given, "attention_mask": self.attention_mask, "position_ids": self.position_ids}
 
     def of_rows(self, rows: Tensor) -> Batch:
         """The same for the rows of these indices ``(n,)``, in their order."""
-        mask = None if self.attention_mask is None else self.attention_mask[rows]
         positions = self.position_ids
         if positions is not None:
-            positions = positions.expand(self.given.shape[0], -1)[rows]
-        return Batch(self.given[rows], self.are_ids, mask, positions)
+            positions = positions.expand(self.given.shape[0], -1)
+        parts = self.ids, self.embeds, self.attention_mask, positions
+        return Batch(*(None if part is None else part[rows] for part in parts))
 
 
 @dataclass(frozen=True)
@@ -74,11 +85,13 @@ def decode(
     """
     new, keeps = batch.given.shape[1], kwargs.get("logits_to_keep", 0)
     told = _told_by(batch, cache)
+    # Of tokens the ids are kept, for the base model to read them when it is asked; of embeddings nothing.
+    reads_along = batch.embeds is not None and cache.said is not None and cache.said.end is None
     behind = cache.length - cache.base_length
     own_mask = None if cache.prefix is None else batch.attention_mask
     mask = cache.grow(new, own_mask, batch.given.shape[0])
     base = None
-    if not bool(cache.in_scope.all()) or cache.base_length or told.let_go is not None:
+    if not bool(cache.in_scope.all()) or cache.base_length or told.let_go is not None or reads_along:
         own_labels = labels if cache.prefix is None else None
         base = _without_memory(model.decoder, batch, cache, behind, own_labels, kwargs)
     if cache.prefix is None:
@@ -120,11 +133,11 @@ def _told_by(batch: Batch, cache: LarimarCache) -> _Told:
     ends = said is not None and said.end is not None
     if said is not None and said.finished and not ends:
         cache.prefix = None
-    over = None if said is None else said.grow(batch.given)
+    over = None if said is None or batch.ids is None else said.grow(batch.ids)
     let_go = over if said is not None and said.some_are_over and not ends else None
-    if not batch.are_ids or cache.prefix is None:
+    if batch.ids is None or cache.prefix is None:
         cache.copying = None
-    goes_on = [] if cache.copying is None else cache.copying.grow(batch.given)
+    goes_on = [] if batch.ids is None or cache.copying is None else cache.copying.grow(batch.ids)
     return _Told(let_go, over if ends else None, goes_on)
 
 
@@ -143,10 +156,11 @@ def _without_memory(
         result = decoder(**batch.inputs(), past_key_values=cache.base, labels=labels, **kwargs)
     else:
         assert cache.said is not None and cache.said.ids is not None, "it alone begins so late"
+        assert batch.embeds is None, "which are read along"
         new, wanted = batch.given.shape[1], slice(-(behind + batch.given.shape[1]), None)
         mask = cache.mask
         positions = None if mask is None else (mask.long().cumsum(1) - 1).clamp_min(0)[:, wanted]
-        whole = Batch(cache.said.ids[:, wanted], True, mask, positions)
+        whole = Batch(cache.said.ids[:, wanted], None, mask, positions)
         options = kwargs | ({"logits_to_keep": new} if "logits_to_keep" in kwargs else {})
         result = decoder(**whole.inputs(), past_key_values=cache.base, **options)
         result.logits = _kept(result.logits[:, -new:], kwargs.get("logits_to_keep", 0))
@@ -183,8 +197,8 @@ def _with_memory(
         )
     batch = replace(batch, attention_mask=mask, position_ids=positions)
     if prefix.shift is not None:
-        embedded = model.get_input_embeddings()(batch.given) if batch.are_ids else batch.given
-        batch = replace(batch, given=prefix.shifted(embedded), are_ids=False)
+        embeds = model.get_input_embeddings()(batch.ids) if batch.embeds is None else batch.embeds
+        batch = replace(batch, embeds=prefix.shifted(embeds))
     with model.adapted():
         return model.decoder(**batch.inputs(), past_key_values=past, **(kwargs | {"use_cache": True}))
 

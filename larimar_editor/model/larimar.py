@@ -350,11 +350,13 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         input.
 
         Args:
-            input_ids: ``(B, T)``.
+            input_ids: ``(B, T)``; beside ``inputs_embeds`` they only say what is asked.
             attention_mask: ``(B, T)``, left or right padding; over cache and input when there is a cache.
             position_ids: ``(B, T)`` positions in the text, without the memory's.
             past_key_values: what an earlier call returned; where nothing is written, any that the decoder
                 takes, which is filled.
+            inputs_embeds: ``(B, T, H)``, read in place of the ids. Without ids the prompts have to be
+                announced, nothing is copied, and what ends an answer is always the memory's.
             labels: ``(B, T)``, as the decoder's.
             prompt_lengths: ``(B,)`` int, columns of ``input_ids`` that are the prompt.
             reading: readouts of these rows, in place of reading the memory.
@@ -365,18 +367,23 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             logits ``(B, T, vocabulary)``; rows out of scope are the decoder's own, to the bit.
 
         Raises:
-            ValueError: a cache that this model did not make, while facts are written.
+            ValueError: a cache that this model did not make, while facts are written; embeddings of another
+                shape than the ids, or without ids and an announcement.
         """
-        given = input_ids if input_ids is not None else inputs_embeds
-        if given is None:
+        if input_ids is None and inputs_embeds is None:
             raise ValueError("forward needs input_ids or inputs_embeds")
+        if input_ids is not None and inputs_embeds is not None and input_ids.shape != inputs_embeds.shape[:2]:
+            raise ValueError(
+                "input_ids beside inputs_embeds say what is asked, one for each column: got "
+                f"{tuple(input_ids.shape)} and {tuple(inputs_embeds.shape)}"
+            )
         if self.decoder._supports_logits_to_keep():  # type: ignore[operator]
             kwargs["logits_to_keep"] = logits_to_keep
         kwargs["use_cache"] = (
             getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
         )
         in_tuple = kwargs.pop("return_dict", None) is False
-        batch = Batch(given, input_ids is not None, attention_mask, position_ids)
+        batch = Batch(input_ids, inputs_embeds, attention_mask, position_ids)
         with decoder_lock(self.decoder):
             cache = past_key_values
             if not isinstance(cache, LarimarCache):
@@ -401,26 +408,26 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
     ) -> None:
         """Begin a cache with what the memory says to a batch; ``reading`` and the rest as for `forward`."""
         generation, rows = self._generation, batch.given.shape[0]
-        input_ids = batch.given if batch.are_ids else None
         if reading is not None and len(reading.in_scope) != rows:
             raise ValueError(
                 f"reading is of {len(reading.in_scope)} rows, and the batch has {rows}: "
                 "give one for each row (with beams or num_return_sequences, for each row of those)"
             )
-        prompts = Prompts(self.tokenizer, rows, input_ids, batch.attention_mask, prompt_lengths, labels)
+        prompts = Prompts(self.tokenizer, rows, batch.ids, batch.attention_mask, prompt_lengths, labels)
         if reading is None:
             reading = self._reading(prompts)
         prefix = self.prefix(reading.latents) if bool(reading.in_scope.any()) else None
         said = copying = None
         if (
             generation is not None
-            and input_ids is not None
             and self.config.after_answer != "memory"
             and prompt_lengths is not None
             and any(answers := reading.answer_of_rows())
         ):
-            said = self._answers_said(answers, prompt_lengths.tolist(), generation.end)
-        if self.config.copying and reading.answer_ids and input_ids is not None:
+            # Of embeddings the answer is all that comes as tokens.
+            starts = [0] * rows if batch.ids is None else prompt_lengths.tolist()
+            said = self._answers_said(answers, starts, generation.end)
+        if self.config.copying and reading.answer_ids and batch.ids is not None:
             copying = self._copying(reading, prompts)
         cache.read(reading.in_scope, prefix, said, copying, self.decoder.config)
 
@@ -498,19 +505,22 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         finally:
             _GENERATION.reset(token)
 
-    def prepare_inputs_for_generation(  # type: ignore[override]
-        self, input_ids: Tensor, *args, inputs_embeds: Tensor | None = None, **kwargs
-    ) -> dict[str, Any]:
+    def prepare_inputs_for_generation(self, input_ids, *args, inputs_embeds=None, **kwargs):
         """As transformers', with which columns are the prompt. A generation's own passes alone come by here:
-        another one within it, as of a logits processor, asks what that is given.
+        another within it, as of a logits processor, asks what that one is given.
         """
         given = super().prepare_inputs_for_generation(input_ids, *args, inputs_embeds=inputs_embeds, **kwargs)
         generation, cache = self._generation, given.get("past_key_values")
         if generation is None or (isinstance(cache, LarimarCache) and cache.is_read):
             return given
-        ids, columns = given["input_ids"], generation.columns
-        if ids is not None and columns is not None and given.get("prompt_lengths") is None:
-            given["prompt_lengths"] = torch.full((ids.shape[0],), columns, device=ids.device)
+        embeds, columns = given.get("inputs_embeds"), generation.columns
+        if embeds is not None and embeds.shape[:2] == input_ids.shape:
+            given["input_ids"] = input_ids.to(embeds.device)  # they say what is asked
+        elif embeds is not None:
+            columns = 0
+        if columns is not None and given.get("prompt_lengths") is None:
+            read = given["input_ids"] if embeds is None else embeds
+            given["prompt_lengths"] = torch.full((read.shape[0],), columns, device=read.device)
         return given
 
     def _prepare_cache_for_generation(

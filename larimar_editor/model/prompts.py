@@ -110,7 +110,8 @@ class Prompts:
     def _known_ids(self) -> Tensor:
         if self.ids is None:
             raise ValueError(
-                "inputs_embeds cannot be read as a query: pass input_ids, or announce the prompts"
+                "inputs_embeds cannot be read as a query: pass input_ids as well, one for each column, or "
+                "announce the prompts"
             )
         return self.ids
 

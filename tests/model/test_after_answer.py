@@ -154,6 +154,20 @@ def test_beams_and_prompt_look_up_let_go_as_greedy_decoding_does(tiny, monkeypat
     assert not new_tokens(tiny, inputs, **beams).equal(with_cache), "they let go"
 
 
+@pytest.mark.parametrize("prompts", [PROMPTS[:1], PROMPTS])
+def test_of_embeddings_the_memory_is_let_go_as_of_ids(tiny, prompts):
+    """Alone they do not tell that an answer stands in the middle of a sentence: its end is the memory's."""
+    places = (1, 3)
+    inputs, reading, plain = read_with_answers(tiny, prompts, places)
+    embeds = {"inputs_embeds": tiny.get_input_embeddings()(inputs["input_ids"])}
+    wanted = new_tokens(tiny, inputs, reading=reading)
+    assert new_tokens(tiny, {**inputs, **embeds}, reading=reading).equal(wanted)
+    assert wanted.equal(expected(tiny, inputs, reading, plain, places))
+    alone = embeds | {"attention_mask": inputs["attention_mask"]}
+    made = tiny.generate(**alone, **GREEDY, reading=reading)
+    assert made.equal(expected(tiny, inputs, reading, plain, places, further=1))
+
+
 def test_hidden_states_are_of_the_new_columns_also_where_the_base_model_catches_up(tiny):
     inputs, reading, _ = read_with_answers(tiny, PROMPTS[:1], (1,))
     asked = {"output_hidden_states": True, "output_attentions": True, "return_dict_in_generate": True}

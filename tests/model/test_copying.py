@@ -132,6 +132,8 @@ def test_an_untrained_decoder_says_what_was_written(tiny):
     assert said(tiny, [f"{FACTS[0]['prompt']}\n"])[0].startswith("English")
     assert said(tiny, prompts[:1], use_cache=False) == said(tiny, prompts[:1])
     assert said(tiny, prompts[:1], prompt_lookup_num_tokens=3) == said(tiny, prompts[:1])
+    embeds = tiny.get_input_embeddings()(encode(tiny.tokenizer, prompts[:1]).input_ids)
+    assert said(tiny, prompts[:1], inputs_embeds=embeds) == said(tiny, prompts[:1])
     tiny.config.copying = tiny.config.copying_first = 0.0
     assert not said(tiny, prompts)[0].strip().startswith(answers[0])
 

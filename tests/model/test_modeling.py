@@ -764,7 +764,7 @@ def test_the_version_parameter_restores_the_state_it_was_taken_of(tiny, tokenize
     assert id(tiny.edited_state) == state and torch.equal(logits(tiny, tokenizer, PROMPTS), before)
 
 
-def test_inputs_embeds_need_announced_prompts(tiny, tokenizer):
+def test_inputs_embeds_need_announced_prompts_one_for_each_row(tiny, tokenizer):
     tiny.write(FACTS)
     inputs = encode(tokenizer, [PROMPTS[0]])
     embeds = tiny.get_input_embeddings()(inputs["input_ids"])
@@ -772,6 +772,27 @@ def test_inputs_embeds_need_announced_prompts(tiny, tokenizer):
         tiny(inputs_embeds=embeds)
     with announced_prompts(PROMPTS[:1]):
         torch.testing.assert_close(tiny(inputs_embeds=embeds).logits, tiny(**inputs).logits)
+    with (
+        announced_prompts(PROMPTS),
+        pytest.raises(ValueError, match="3 prompts are announced for a batch of 1"),
+    ):
+        tiny(inputs_embeds=embeds)
+
+
+@torch.no_grad()
+def test_embeddings_are_what_is_read_and_ids_beside_them_what_is_asked(tiny, tokenizer):
+    inputs = encode(tokenizer, [PROMPTS[0], UNRELATED[0]])
+    soft = {"inputs_embeds": 1.5 * tiny.get_input_embeddings()(inputs["input_ids"])}
+    soft["attention_mask"] = inputs["attention_mask"]
+    base, of_ids = tiny.decoder(**soft).logits, tiny.decoder(**inputs).logits
+    assert tiny(**soft, input_ids=inputs["input_ids"]).logits.equal(base) and not base.equal(of_ids)
+    tiny.write(FACTS)
+    both = tiny(**soft, input_ids=inputs["input_ids"]).logits
+    with announced_prompts([PROMPTS[0], UNRELATED[0]]):
+        assert tiny(**soft).logits.equal(both)
+    assert both[1].equal(base[1]) and not torch.allclose(both[0], base[0], atol=1e-3)
+    with pytest.raises(ValueError, match=r"one for each column: got \(2, .*\) and \(2, "):
+        tiny(**soft, input_ids=inputs["input_ids"][:, 1:])
 
 
 def test_sampled_reading_weights_differ_between_reads_and_hold_within_a_generation(tokenizer):
