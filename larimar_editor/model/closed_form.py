@@ -52,7 +52,7 @@ def fit(
     """Fit the closed form.
 
     Args:
-        decoder: Hugging Face causal language model.
+        decoder: Hugging Face causal language model; put into evaluation mode.
         tokenizer: its tokenizer.
         sentences: generic text; at least ``code_size`` tokens of it, better ten times that.
         name: what the checkpoint calls its base model.
@@ -75,7 +75,7 @@ def fit(
         FileNotFoundError: no such ``detector``.
     """
     weights, of_detector = external_detector_of(detector, settings)
-    states = DecoderStates(decoder, tokenizer)
+    states = DecoderStates(decoder.eval(), tokenizer)
     code_size = min(code_size, states.shape.size)
     rows = _collect(states, sentences, memory_slots, code_size, batch_size, progress)
     mean, scale, basis, explained = principal_components(rows, _weights(states, first_layer), code_size, seed)

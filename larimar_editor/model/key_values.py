@@ -199,7 +199,8 @@ def cached(layer: object) -> tuple[Tensor, Tensor]:
     keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
     if not isinstance(keys, Tensor) or not isinstance(values, Tensor):
         raise ValueError(
-            f"Larimar needs a decoder whose layers cache keys and values, not {type(layer).__name__}"
+            f"Larimar needs a decoder whose layers cache keys and values, not {type(layer).__name__} (in "
+            "training mode with gradient checkpointing none do: call the decoder's eval())"
         )
     return keys, values
 

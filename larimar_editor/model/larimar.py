@@ -98,7 +98,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
 
     Args:
         config: `LarimarConfig`; from now on only its settings that act at once can be changed.
-        decoder: Hugging Face causal language model.
+        decoder: Hugging Face causal language model; put into evaluation mode.
         tokenizer: the decoder's.
         sentence_encoder: the external scope detector's, where it is loaded already; it may serve several
             models.
@@ -119,7 +119,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
         sentence_encoder: SentenceTransformer | None = None,
     ):
         super().__init__(config)
-        self.decoder = decoder
+        self.decoder = decoder.eval()  # as it stays; its states are read here
         self.tokenizer = tokenizer
         self._turns: tuple[object, ChatTurns | None] = (None, None)
         self.generation_config = decoder.generation_config
@@ -203,8 +203,9 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
             decoder = decoder_of(folder, config.base_model_name_or_path, dtype, device_map, options)
         if tokenizer is None:
             tokenizer = tokenizer_of(str(decoder.name_or_path), **of_tokenizer(options))
-        check_signature(config.decoder_signature, decoder, folder)
         with unchanged_on_failure(decoder):
+            decoder.eval()  # in training mode it may have dropout, and gradient checkpointing caches nothing
+            check_signature(config.decoder_signature, decoder, folder)
             model = cls(config, decoder, tokenizer, sentence_encoder)
             load_weights(model, folder)
         return model

@@ -143,6 +143,28 @@ def test_a_decoder_with_adapters_can_be_trained_by_its_owner_as_before(tokenizer
     assert after == before and True in before.values()
 
 
+def test_a_decoder_in_training_is_taken_as_it_will_be_used_and_given_back_where_it_is_not(
+    tiny, tokenizer, tmp_path
+):
+    """With gradient checkpointing it caches no keys and values in that mode."""
+    tiny.save_pretrained(tmp_path)
+    decoder, other = tiny_llama(len(tokenizer)), tiny_llama(len(tokenizer), num_hidden_layers=3)
+    for each in (decoder, other):
+        each.gradient_checkpointing_enable()
+        each.train()
+    model = LarimarForCausalLM.from_pretrained(tmp_path, decoder=decoder, tokenizer=tokenizer)
+    assert not decoder.training and model.states.bos().equal(tiny.states.bos())
+    with pytest.raises(ValueError, match="another decoder"):
+        LarimarForCausalLM.from_pretrained(tmp_path, decoder=other, tokenizer=tokenizer)
+    assert all(module.training for module in other.modules())
+    options = dict(code_size=24, memory_slots=2, progress=False, detector=None)
+    fitted = fit(decoder.train(), tokenizer, SENTENCES, name="tiny", **options)
+    assert not decoder.training and fitted.projection.basis.equal(tiny.projection.basis)
+    decoder.train()
+    with pytest.raises(ValueError, match=r"gradient checkpointing none do: call the decoder's eval\(\)"):
+        model.states.bos()
+
+
 def test_another_vocabulary_is_refused_and_nothing_changed(tokenizer):
     model = make_tiny(tokenizer)
     embeddings, head = model.get_input_embeddings(), model.get_output_embeddings()
