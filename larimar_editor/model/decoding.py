@@ -219,7 +219,7 @@ def _attentions(
     """Of each layer; the base model's where all have said their answers.
 
     Raises:
-        ValueError: some rows have a memory in front, and some none.
+        ValueError: some rows, or columns, have a memory in front, and some none.
     """
     attentions = getattr(memory, "attentions", None)
     if base is None or attentions is None:
@@ -229,8 +229,16 @@ def _attentions(
             "output_attentions: some rows of this batch have a memory in front and some have none, "
             "and their attentions are of different lengths; give rows in scope and out of scope apart"
         )
-    # Who has said his answer is the base model's now.
-    return base.attentions if let_go is not None and bool(let_go[rows].all()) else None
+    gone = None if let_go is None else let_go[rows]
+    if gone is None or not bool(gone.any()):  # the base model has only kept up
+        return attentions
+    if bool(gone.all()):
+        return base.attentions
+    raise ValueError(
+        "output_attentions: part of this batch has said its answer and has no memory in front any more, and "
+        "the attentions are of different lengths; give its rows one by one, with a cache and without "
+        "look-up, or set after_answer to memory"
+    )
 
 
 def _hidden_states(

@@ -179,6 +179,19 @@ def test_hidden_states_are_of_the_new_columns_also_where_the_base_model_catches_
     assert {layer.shape[1] for layer in made.hidden_states[0]} == {width}
 
 
+def test_attentions_of_rows_that_let_go_apart_are_refused_and_not_left_out(tiny):
+    asked = {"output_attentions": True, "return_dict_in_generate": True}
+    tiny.decoder.set_attn_implementation("eager")
+    for prompts, options in ((PROMPTS[:2], {}), (PROMPTS[:1], {"use_cache": False})):
+        inputs, reading, _ = read_with_answers(tiny, prompts, (1, 3))
+        with pytest.raises(ValueError, match="after_answer to memory"):
+            tiny.generate(**inputs, **(GREEDY | asked | options), reading=reading)
+        tiny.config.after_answer = "memory"
+        made = tiny.generate(**inputs, **(GREEDY | asked | options), reading=reading)
+        assert all(layer is not None for step in made.attentions for layer in step)
+        tiny.config.after_answer = "base"
+
+
 def test_a_reading_is_of_as_many_rows_as_the_batch(tiny):
     inputs, reading, _ = read_with_answers(tiny, PROMPTS[:1], (1,))
     for options in ({"num_return_sequences": 2, "do_sample": True}, {"num_beams": 2}):
