@@ -378,7 +378,7 @@ class LarimarForCausalLM(EpisodicMemory, PreTrainedModel, GenerationMixin):
                 "input_ids beside inputs_embeds say what is asked, one for each column: got "
                 f"{tuple(input_ids.shape)} and {tuple(inputs_embeds.shape)}"
             )
-        if self.decoder._supports_logits_to_keep():  # type: ignore[operator]
+        if self.decoder._supports_logits_to_keep():
             kwargs["logits_to_keep"] = logits_to_keep
         kwargs["use_cache"] = (
             getattr(self.decoder.config, "use_cache", True) if use_cache is None else use_cache
