@@ -10,6 +10,7 @@ from queue import Empty
 from threading import Thread
 
 import torch
+from torch.nn.functional import cosine_similarity
 from transformers import TextIteratorStreamer
 
 from larimar_editor.evaluation.harness.answers import answers
@@ -181,13 +182,12 @@ class Workbench:
         if self.model.is_empty():
             return []
         store, detector = self.model.edited_state.store, self.model.detectors.external
-        lookup = every_row(detector.similarity, store.column("scope"), store.alive)
-        scores, rows = lookup(detector.embed([asked_by(prompt)]), min(_NEAREST, len(store)))
-        return [
-            (store.fact(row).prompt, score)
-            for score, row in zip(scores[0].tolist(), rows[0].tolist())
-            if row >= 0
-        ]
+        written, query = store.column("scope"), detector.embed([asked_by(prompt)])
+        _, (rows,) = every_row(detector.similarity, written, store.alive)(query, min(_NEAREST, len(store)))
+        rows = rows[rows >= 0]
+        # Rows at rest are unit vectors up to their rounding only.
+        cosines = cosine_similarity(query.to(written.device), written[rows].float())
+        return [(store.fact(row).prompt, score) for row, score in zip(rows.tolist(), cosines.tolist())]
 
     # --- asking ---
 
