@@ -1,5 +1,6 @@
 """What a question means that says only what is new in it: "And Peru?" after "What is the capital of Chile?",
-"And in which year?" after "Where was Marie Curie born?", "And where did she die?" after that.
+"And in which year?" after "Where was Marie Curie born?", "And where did she die?" after that; "And who
+cleans there?" after "When does the Hotel Almeria close?"
 
 Alone such a question is near to many facts, and asks none. So it is read with what was asked before, where
 there is little doubt how.
@@ -26,9 +27,11 @@ from larimar_editor.scope.pronouns import (
     HEAD,
     LONGEST,
     is_about_a_pronoun,
+    is_about_there,
     is_without_names,
     named_alone,
     with_name,
+    with_place,
     without_orders,
 )
 from larimar_editor.scope.verbs import participle_of
@@ -65,8 +68,9 @@ _NUMBER = re.compile(r"\d[\d.,]*\b")
 
 def said_in_full(asked: str, before: Iterable[str]) -> str:
     """What a user asks, with what it leaves to what was asked before: what a pronoun stands for
-    (`with_name`), what is asked about another thing, what else is asked about the same. Unchanged where
-    nothing is left to it, where it stands behind what may name something, and in doubt.
+    (`with_name`), where "there" is (`with_place`), what is asked about another thing, what else is asked
+    about the same. Unchanged where nothing is left to it, where it stands behind what may name something, and
+    in doubt.
 
     Args:
         asked: what the user says now.
@@ -80,7 +84,8 @@ def said_in_full(asked: str, before: Iterable[str]) -> str:
     elif not is_without_names(others):
         return asked
     else:
-        full = (with_name if about_a_pronoun else _as_before)(question, _in_full(islice(before, _MOST)))
+        reading = with_name if about_a_pronoun else with_place if is_about_there(question) else _as_before
+        full = reading(question, _in_full(islice(before, _MOST)))
     if full is None:
         return asked
     behind = parts[len(others) + 1 :]

@@ -19,7 +19,7 @@ from larimar_editor.scope.naming import (
     subject_of,
     words_of,
 )
-from larimar_editor.scope.verbs import AUXILIARIES
+from larimar_editor.scope.verbs import AUXILIARIES, COPULAS
 from larimar_editor.scope.words import (
     COURTESIES,
     INTERJECTIONS,
@@ -76,10 +76,23 @@ _WHAT = re.compile(
     r"\b(?:born|die[sd]?|lives?|lived|married|study|studied|allergic|dr|mrs?|ms|prof)\b",
     re.IGNORECASE,
 )
+# "And who works there?", "How many rooms are there?", but not "Is there a pool?" and "Are you there?"
+_THERE = re.compile(rf"{HEAD}(?:{ASKING}|{AUXILIARY}\b).*\s([a-z]+)\s+(there)\b(?=\W*$)", re.IGNORECASE)
+_TO_WHERE = frozenset("come cycle drive fly get go goes ride sail travel walk".split())
+_BEFORE_A_PLACE = frozenset("around from near to".split())
+_ELSEWHERE = frozenset(  # "over there", "Is she there?"
+    "anybody anyone down hello hey hi i in out over somebody someone up we you".split()
+) | frozenset(SUBJECTS.values())
+# What was asked for may be the place that is meant.
+_WHERE = re.compile(
+    r"\b(?:where|wherever|(?:what|which)\s+(?:city|country|island|place|region|state|town|village))\b|"
+    + _WHAT.pattern,
+    re.IGNORECASE,
+)
 _ARE = re.compile(r"\b(?:are|were|do|have)\s+$", re.IGNORECASE)
 _PARTNERS = re.compile(r"\b(?:Brothers|Sisters|Sons|Partners)$")
 _WHO_IS = re.compile(rf"{HEAD}who(?:['’]s|\s+(?:is|was))?\s+[a-z]", re.IGNORECASE)
-_MAY_BE_ANOTHER = {"he": _WHO, "she": _WHO, "it": _WHAT}
+_MAY_BE_ANOTHER = {"he": _WHO, "she": _WHO, "it": _WHAT, "there": _WHERE}
 
 
 def is_about_a_pronoun(question: str) -> bool:
@@ -106,6 +119,27 @@ def with_name(question: str, before: Iterable[str]) -> str | None:
     own = ("'" if subject.endswith("s") else "'s") if owning else ""
     start, end = found.span(1)
     return question[:start] + subject + own + question[end:]
+
+
+def is_about_there(question: str) -> bool:
+    """Whether a short question names no place, and ends in "there": "And who works there?" """
+    return _there_in(question) is not None
+
+
+def with_place(question: str, before: Iterable[str]) -> str | None:
+    """As `with_name`, of a question that ends in "there": "And who works in the Hotel Almeria?" None also
+    where what was asked before may be answered with a place, which may be meant.
+    """
+    found = _there_in(question)
+    place = None if found is None else _named_before("there", before)
+    if found is None or place is None:
+        return None
+    word = found[1].lower()
+    start, end = found.span(2)
+    if word in COPULAS:  # "How many rooms are there"
+        return f"{question[:end]} in {place}{question[end:]}"
+    how = "" if word in _BEFORE_A_PLACE else "to " if word in _TO_WHERE else "in "
+    return f"{question[:start]}{how}{place}{question[end:]}"
 
 
 def is_without_names(said: Iterable[str]) -> bool:
@@ -143,6 +177,14 @@ def _pronoun_of(question: str) -> re.Match | None:
     return None if titled or len(words) > _SHORT or is_about_a_name(words) else found
 
 
+def _there_in(question: str) -> re.Match | None:
+    found = _THERE.match(question)
+    words = words_of(_OPENING.sub("", question))
+    if found is None or found[1].lower() in _ELSEWHERE or len(words) > _SHORT or is_about_a_name(words):
+        return None
+    return found
+
+
 def _one_of(found: re.Match) -> str:
     """ "he" of "him" and "his", and so on."""
     pronoun = found[1].lower()
@@ -150,7 +192,7 @@ def _one_of(found: re.Match) -> str:
 
 
 def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
-    """What the user last asked about, as far as "he", "she", "it" or "they" may mean it."""
+    """What the user last asked about, as far as "he", "she", "it", "they" or "there" may mean it."""
     for said in before:
         parts = without_orders(sentences(said))
         last, also = parts[-1], _pronoun_of(parts[-1])

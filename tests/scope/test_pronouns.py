@@ -45,6 +45,15 @@ ASKED = [
     ("Where do they come from?", "Who are Brandt & Söhne?", "Where do Brandt & Söhne come from?"),
     ("What is it made of?", "Kvass?", "What is Kvass made of?"),
     ("Who built it?", "How high is the Eiffel Tower above sea level?", "Who built the Eiffel Tower?"),
+    ("Who designed it?", "When was the Eiffel Tower built?", "Who designed the Eiffel Tower?"),
+    ("And what is the wifi password there?", "Who is the night porter of the Hotel Almeria?",
+     "And what is the wifi password in the Hotel Almeria?"),
+    ("How many rooms are there?", "When was the Hotel Almeria built?",
+     "How many rooms are there in the Hotel Almeria?"),
+    ("How do I get there?", "When does the Fennimore open?", "How do I get to the Fennimore?"),
+    ("Is parking free there?", "When does the Fennimore open?", "Is parking free in the Fennimore?"),
+    ("And what can I see from there?", "When does the Fennimore open?",
+     "And what can I see from the Fennimore?"),
 ]  # fmt: skip
 
 
@@ -86,6 +95,10 @@ def test_courtesies_and_questions_about_the_same_pronoun_are_passed_over():
         ("Where do they live?", ["Where is Paris?"]),
         ("Who made it?", ["Wow!"]),
         ("Who directed Her?", ["Where is Acme?"]),
+        ("How old is she?", ["Who is the German chancellor?"]),
+        ("Who works there?", ["Where is Acme?"]),  # in that town, or in that firm
+        ("What do they speak there?", ["Where was Marie Curie born?"]),
+        ("What is the wifi password there?", ["Who is the porter?"]),
         ("Where was she born?", ["My cat is ill.", "Where is Marie Curie?"]),
     ],
 )
@@ -105,6 +118,10 @@ def test_in_doubt_nothing_is_put_in(asked, before):
         "Orrery is slow. Who maintains it?",  # so does what stands before it
         "How are you?",
         "where do they eat haggis",
+        "Are you there?",
+        "Is there a pool?",
+        "What is that over there?",
+        "Who is the mayor of the town there in Peru?",
         "and who maintains orrery?",
     ],
 )
