@@ -370,8 +370,8 @@ class EpisodicMemory(StateOwner):
         if len(store) and store.column("scope").shape[1] != embedding_size:
             raise ValueError(
                 f"the facts were written for another scope detector than scope: {self.config.scope}, with "
-                f"embeddings of size {store.column('scope').shape[1]} in place of {embedding_size}: write "
-                "them again, or put config.scope back"
+                f"embeddings of size {store.column('scope').shape[1]} in place of {embedding_size}: put "
+                "config.scope back, or reset() and write them again"
             )
 
     def _check_opened_for(self, file: StateFile | None) -> None:
@@ -393,6 +393,11 @@ class EpisodicMemory(StateOwner):
 
     def _empty_state(self) -> EditedState:
         return empty_state(self.config, self.queries, self.detectors, self.prior)
+
+    def _check_made_by(self, store: FactStore) -> None:
+        if len(store):
+            detector = self.detectors.current
+            self._check_written_for(0 if detector is None else detector.embedding_size, store)
 
 
 def _to_the_letter(prompts: Sequence[str], store: FactStore) -> dict[int, int]:

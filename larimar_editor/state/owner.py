@@ -13,6 +13,7 @@ from torch import Tensor
 
 from larimar_editor.state.edited import EditedState
 from larimar_editor.state.fact import Fact
+from larimar_editor.state.facts import FactStore
 from larimar_editor.state.file import StateFile
 from larimar_editor.state.history import History
 from larimar_editor.state.operations import Clear, Forget
@@ -55,6 +56,14 @@ class StateOwner:
 
     def _empty_state(self) -> EditedState:
         """Before anything is written."""
+        raise NotImplementedError
+
+    def _check_made_by(self, store: FactStore) -> None:
+        """Before a file says `origin` of these facts.
+
+        Raises:
+            ValueError: something else made their numbers.
+        """
         raise NotImplementedError
 
     # --- the state ---
@@ -124,11 +133,16 @@ class StateOwner:
     def save_state(self, path: str | Path) -> None:
         """Save the edited state to a file, apart from the checkpoint; see
         `larimar_editor.state.saved.save_state`.
+
+        Raises:
+            OSError, ValueError: as that; or facts that were written with other settings than the file would
+                say. What was in the file is still there.
         """
         with self._lock:
             if self.history.file is not None and self.history.file.path == Path(path).resolve():
                 self.edited_state = self.edited_state  # an editor may have put back an earlier one
             else:
+                self._check_made_by(self.edited_state.store)
                 save_state(self.edited_state, path, self.origin)
 
     def load_state(self, path: str | Path) -> None:
@@ -148,11 +162,13 @@ class StateOwner:
 
         Raises:
             RuntimeError: a file is open already.
-            OSError, ValueError: as `StateFile` and `History.open`; nothing is changed.
+            OSError, ValueError: as `StateFile` and `History.open`, or facts in memory that were written with
+                other settings than the file would say; nothing is changed.
         """
         with self._lock, outside_inference():
             if self.history.file is not None:
                 raise RuntimeError(f"a state is open in {self.history.file.path}; close_state() first")
+            self._check_made_by(self.edited_state.store)
             file = StateFile(path, self.origin, writes=not read_only)
             try:
                 self.history.open(file)

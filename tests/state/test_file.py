@@ -384,6 +384,39 @@ def test_a_file_gets_no_facts_of_another_scope_than_it_was_opened_with(tiny, tmp
     tiny.close_state()
 
 
+@pytest.mark.parametrize(("written_with", "now"), [("external", "none"), ("none", "external")])
+def test_facts_of_another_scope_go_into_no_file_that_says_this_one(tiny, tmp_path, written_with, now):
+    """It said scope: none, say, and held embeddings: facts could be written to it by neither."""
+    path, other, opened = tmp_path / "new.db", tmp_path / "other.db", tmp_path / "opened.db"
+    tiny.config.scope = now
+    tiny.save_state(other)
+    content = other.read_bytes()
+    tiny.config.scope = written_with
+    tiny.write(FACTS[:2])
+    state, tiny.config.scope = tiny.edited_state, now
+    for keep in (tiny.open_state, tiny.save_state):
+        for file in (path, other):
+            with pytest.raises(ValueError, match=f"written for another scope detector than scope: {now}"):
+                keep(file)
+    assert tiny.edited_state is state and tiny.history.file is None
+    assert not path.exists() and other.read_bytes() == content
+    tiny.config.scope = written_with
+    tiny.open_state(opened)
+    tiny.config.scope = now
+    tiny.save_state(opened)  # which says what it was opened with
+    with pytest.raises(ValueError, match="written for another scope detector"):
+        tiny.save_state(path)
+    tiny.close_state()
+    tiny.config.scope = written_with
+    tiny.load_state(opened)
+    assert len(tiny.facts()) == 2 and not path.exists()
+    tiny.config.scope = now
+    tiny.reset()
+    tiny.open_state(path)
+    tiny.write(FACTS[:2])
+    tiny.close_state()
+
+
 def test_a_models_file_has_every_edit_whichever_way_it_was_made(tiny, tmp_path):
     path = tmp_path / "edits.db"
     tiny.open_state(path)
