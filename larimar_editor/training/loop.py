@@ -17,7 +17,7 @@ from larimar_editor.model.encoders import DecoderStateEncoder, TransformerEncode
 from larimar_editor.training import probe, saves
 from larimar_editor.training.episodes import kl_strength
 from larimar_editor.training.parameters import set_learning_rates, trained_parameters
-from larimar_editor.training.run import Run, UnderWay, finish, note_settings, resumed, save
+from larimar_editor.training.run import Run, UnderWay, finish, note_settings, resumed, save_run
 from larimar_editor.training.run_log import Metrics
 from larimar_editor.training.starts import regress
 
@@ -103,7 +103,7 @@ def _take_steps(run: Run, under_way: UnderWay, last: int, progress: bool) -> dic
         if done % settings.save_every == 0 or done == last:
             if metrics:
                 metrics.flush()
-            save(run, done, under_way.plain)
+            save_run(run, done, under_way.plain)
     bar.close()
     return result
 

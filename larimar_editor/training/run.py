@@ -140,10 +140,10 @@ def resumed(run: Run, plain: torch.optim.Optimizer, newest: Path | None) -> Unde
     return UnderWay(module, optimiser, plain, first)
 
 
-def save(run: Run, step: int, optimiser: torch.optim.Optimizer) -> None:
+def save_run(run: Run, step: int, optimiser: torch.optim.Optimizer) -> None:
     """Write what `resumed` takes up after ``step`` steps."""
     if run.is_deepspeed:  # its optimiser is spread over the processes, and it alone can put it together again
-        folder = run.states / f"step-{step:08d}"
+        folder = saves.folder_of(run.states, step)
         run.accelerator.save_state(str(folder))
         if run.accelerator.is_main_process:
             saves.note_step(folder, step)

@@ -10,7 +10,7 @@ import pandas as pd
 from torch.utils.tensorboard import SummaryWriter
 
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
-from larimar_editor.training.saves import log_from
+from larimar_editor.utils.json_files import log_from
 
 _LOSSES = ("memory", "autoencoder", "language_model")
 _ACCURACIES = ("texts_accuracy", "facts_accuracy", "rewrite_accuracy", "rephrase_accuracy")

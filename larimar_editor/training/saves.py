@@ -1,5 +1,5 @@
 """What a run goes on from, on disk: its state (what is trained and the optimiser's moments), whole or not at
-all, and its log up to there; and how far it goes.
+all; and how far it goes.
 """
 
 from __future__ import annotations
@@ -8,13 +8,17 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TextIO
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from larimar_editor.utils.files import flush, written_whole
+from larimar_editor.utils.files import flush
+
+
+def folder_of(states: Path, step: int) -> Path:
+    """Where a run whose states are in a folder has that after ``step`` steps."""
+    return states / f"step-{step:08d}"
 
 
 def save(folder: Path, step: int, trained: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> None:
@@ -29,7 +33,7 @@ def save(folder: Path, step: int, trained: Mapping[str, Tensor], optimiser: torc
     tensors: dict[str, Tensor] = {f"parameter.{name}": value.detach() for name, value in trained.items()}
     for name, value in trained.items():
         tensors |= {f"{key}.{name}": moment for key, moment in optimiser.state.get(value, {}).items()}
-    new = folder / f"step-{step:08d}"
+    new = folder_of(folder, step)
     unfinished = folder / "unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -81,23 +85,6 @@ def last_step(steps: int, until: int | None) -> int:
     (0 takes none), or its last where that is None or before it.
     """
     return steps if until is None else min(until, steps)
-
-
-def log_from(path: Path, first: int) -> TextIO:
-    """A log of JSON lines, one a step or more, open to be added to. Lines after step ``first``, which a run
-    goes on from, are dropped: those steps are taken again.
-    """
-    before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    with written_whole(path) as file:
-        file.writelines(f"{line}\n" for line in before if _step_in(line) <= first)
-    return path.open("a", encoding="utf-8")
-
-
-def _step_in(line: str) -> float:
-    try:
-        return json.loads(line)["step"]
-    except json.JSONDecodeError:
-        return float("inf")  # the torn last line of a run that was killed
 
 
 def restore(state: Path, trained: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> int:

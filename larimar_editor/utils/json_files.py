@@ -1,11 +1,11 @@
-"""Files of JSON: a record a line, or one list of records."""
+"""Files of JSON: a record a line, or one list of records; and a run's log."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from larimar_editor.utils.files import written_whole
 
@@ -84,3 +84,20 @@ def write_records(path: Path, records: Iterable[Mapping]) -> int:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
             count += 1
     return count
+
+
+def log_from(path: Path, first: int) -> TextIO:
+    """A log of JSON lines, each with its ``step``, open to be added to. Lines after step ``first``, which a
+    run goes on from, are dropped: those steps are taken again.
+    """
+    before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    with written_whole(path) as file:
+        file.writelines(f"{line}\n" for line in before if _step_in(line) <= first)
+    return path.open("a", encoding="utf-8")
+
+
+def _step_in(line: str) -> float:
+    try:
+        return json.loads(line)["step"]
+    except json.JSONDecodeError:
+        return float("inf")  # the torn last line of a run that was killed

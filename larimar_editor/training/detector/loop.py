@@ -21,7 +21,7 @@ from larimar_editor.training.detector.examples import POSITIVES, Example, exampl
 from larimar_editor.training.detector.stages import Stage
 from larimar_editor.training.fused_lora import fused_lora
 from larimar_editor.utils.device import bfloat16_is_fast
-from larimar_editor.utils.json_files import numbered_records
+from larimar_editor.utils.json_files import log_from, numbered_records
 
 WEIGHTS = "weights.safetensors"
 
@@ -196,7 +196,7 @@ def _take_steps(training: _Training, facts: Sequence[dict], numbers: range, work
         prefetch_factor=4 if workers else None,
     )
     steps = tqdm(zip(numbers, drawn), initial=numbers.start, total=numbers.stop, unit="step")
-    with fused_lora(stage.network), saves.log_from(folder / "metrics.jsonl", numbers.start) as log:
+    with fused_lora(stage.network), log_from(folder / "metrics.jsonl", numbers.start) as log:
         for step, examples in steps:
             loss, done = training.take_step(step, examples), step + 1
             line = {"step": done, "loss": loss, "seconds": round(time.time() - began, 1)}
