@@ -20,7 +20,9 @@ def train(
         Path, typer.Option(help="Folder of the run. A run that was interrupted goes on from its last save.")
     ] = Path("runs/larimar"),
     set_: SetOption = None,
-    until: Annotated[Optional[int], typer.Option(help="Stop after this many steps, saved.", min=1)] = None,
+    until: Annotated[
+        Optional[int], typer.Option(help="Stop after this many steps in all, saved.", min=1)
+    ] = None,
     device: Annotated[
         Literal["auto", "cpu"],
         typer.Option(help="auto: what accelerate finds; CUDA_VISIBLE_DEVICES chooses among several GPUs."),

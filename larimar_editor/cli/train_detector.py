@@ -30,7 +30,9 @@ def train_detector(
     steps: Annotated[int, typer.Option(help="Optimiser steps of each stage.", min=1)] = 2400,
     batch_size: Annotated[int, typer.Option(help="Facts of a step.", min=2)] = 32,
     learning_rate: Annotated[float, typer.Option(help="AdamW's, at its highest.", min=0)] = 1.5e-3,
-    until: Annotated[Optional[int], typer.Option(help="Stop after this many steps, saved.", min=1)] = None,
+    until: Annotated[
+        Optional[int], typer.Option(help="Stop each stage after this many steps in all, saved.", min=1)
+    ] = None,
     rank: Annotated[
         Optional[int],
         typer.Option(help="Of the changes; by default 20 (candidates), 48 (look) and 16 (reader).", min=1),
@@ -79,20 +81,17 @@ def train_detector(
     All are changes of low rank to a sentence encoder, which itself stays as it is.
     """
     from larimar_editor.training.detector.loop import Schedule, read_facts
-    from larimar_editor.training.detector.run import DetectorRun, Unfit
+    from larimar_editor.training.detector.run import DetectorRun
 
     if keep and not go_on:
         raise typer.BadParameter("--keep needs --go-on: it is of the detector that the run began with")
     if into is None and (keep or not show_answers):
         typer.echo("--keep and --no-show-answers are not read: they are of what goes --into", err=True)
     schedule = Schedule(steps, batch_size, learning_rate, seed=seed)
-    try:
-        run = DetectorRun.of(out, checkpoint, stage, encoder, device, go_on)
-        if into is not None:
-            run.refuse_in_part(schedule, until)
-        run.train(read_facts(data), schedule, rank, until, workers)
-        typer.echo(json.dumps(run.report()))
-        if into is not None:
-            run.write(into, keep, show_answers)
-    except Unfit as error:
-        raise typer.BadParameter(str(error)) from error
+    run = DetectorRun.of(out, checkpoint, stage, encoder, device, go_on)
+    if into is not None:
+        run.refuse_in_part(schedule, until)
+    run.train(read_facts(data), schedule, rank, until, workers)
+    typer.echo(json.dumps(run.report()))
+    if into is not None:
+        run.write(into, keep, show_answers)

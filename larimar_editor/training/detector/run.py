@@ -28,12 +28,6 @@ from larimar_editor.training.detector.stages import RANKS, STAGES
 _BOTH = ("candidates", "look")  # a detector's stages; the reader is an addition
 
 
-class Unfit(ValueError):
-    """What is asked for does not fit the checkpoint, or what the run's folder has; the message names the
-    command's option.
-    """
-
-
 @dataclass(frozen=True)
 class DetectorRun:
     """Stages of a checkpoint's external detector in training.
@@ -78,21 +72,22 @@ class DetectorRun:
             go_on: begin with the checkpoint's own stages.
 
         Raises:
-            Unfit: the checkpoint lacks an encoder, or a stage that is to begin with or to learn from.
+            ValueError: the checkpoint lacks an encoder, or a stage that is to begin with or to learn from;
+                the message names the command's option.
             FileNotFoundError: no such checkpoint.
         """
         setting = "scope_reader_name_or_path" if stage == "reader" else "scope_encoder_name_or_path"
         stored = StoredDetector(checkpoint, device, **{setting: encoder})
         folder, name = stored.folder, getattr(stored.config, setting)
         if name in (None, NO_READER):
-            raise Unfit(f"--encoder is needed: {folder} has {setting}: {name or 'null'}")
+            raise ValueError(f"--encoder is needed: {folder} has {setting}: {name or 'null'}")
         second = stored.detectors.external.look if stage == "reader" else None
         if stage == "reader" and second is None:
-            raise Unfit(f"--stage reader: {folder} has no trained second stage, which it adds to")
+            raise ValueError(f"--stage reader: {folder} has no trained second stage, which it adds to")
         stages = (stage,) if stage else _BOTH
         starts = {each: stage_weights(stored.detectors.weights, each) for each in stages} if go_on else {}
         if lacking := [each for each, start in starts.items() if not start]:
-            raise Unfit(f"--go-on: {folder} has no trained {' and no trained '.join(lacking)}")
+            raise ValueError(f"--go-on: {folder} has no trained {' and no trained '.join(lacking)}")
         own = dict(stored.detectors.external_weights) if go_on or stage == "reader" else {}
         return cls(out, stored, name, device, stages, starts, second, own)
 
@@ -115,7 +110,7 @@ class DetectorRun:
         """Before hours of training: whether `write` will have what it needs after `train` with these.
 
         Raises:
-            Unfit: it would lack one of the first two stages.
+            ValueError: it would lack one of the first two stages.
         """
         there = {path.parent.name for path in self.out.glob(f"*/{WEIGHTS}")} - {*self.stages}
         trained = {name for name in self.stages if will_be_finished(self.out / name, schedule, until)}
@@ -124,7 +119,9 @@ class DetectorRun:
     def _refuse_lacking(self, stages: Collection[str]) -> None:
         if not stages or not {*stages, *_stages_in(self.own)}.issuperset(_BOTH):
             finished = ", ".join(sorted(stages)) or "none"
-            raise Unfit(f"--into needs both stages in {self.out}, to their last step; finished: {finished}")
+            raise ValueError(
+                f"--into needs both stages in {self.out}, to their last step; finished: {finished}"
+            )
 
     def report(self) -> dict:
         """What the folder has: the stages that are finished, and how large they are in a checkpoint."""
@@ -141,7 +138,7 @@ class DetectorRun:
             show_answers: whether the second stage is shown the facts' answers in use.
 
         Raises:
-            Unfit: it would lack one of the first two stages.
+            ValueError: it would lack one of the first two stages.
         """
         weights = trained_weights(self.out)
         stages = _stages_in(weights)
