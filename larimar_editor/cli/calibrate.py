@@ -10,6 +10,12 @@ import typer
 
 from larimar_editor.checkpoints import CHECKPOINTS
 from larimar_editor.cli.options import CheckpointOption, DeviceOption
+from larimar_editor.data.calibrating import (
+    MADE_UP_CASES,
+    QUESTIONS_ACCEPTED,
+    SUBJECTS_ACCEPTED,
+    TRAINING_CASES,
+)
 
 
 def calibrate(
@@ -24,12 +30,14 @@ def calibrate(
         ),
     ] = None,
     limit: Annotated[
-        Optional[int], typer.Option(help="Cases at most, of each kind; 600 made-up ones.", min=1)
+        Optional[int],
+        typer.Option(help=f"Cases at most, of each kind; {MADE_UP_CASES} made-up ones.", min=1),
     ] = None,
     questions: Annotated[
         Optional[float],
         typer.Option(
-            help="Share of other questions about a written subject that may be accepted; 0.02 by default.",
+            help="Share of other questions about a written subject that may be accepted; "
+            f"{QUESTIONS_ACCEPTED} by default.",
             min=0,
             max=0.5,
         ),
@@ -37,7 +45,8 @@ def calibrate(
     subjects: Annotated[
         Optional[float],
         typer.Option(
-            help="Share of the same questions about other subjects that may be accepted; 0.01 by default.",
+            help="Share of the same questions about other subjects that may be accepted; "
+            f"{SUBJECTS_ACCEPTED} by default.",
             min=0,
             max=0.5,
         ),
@@ -45,7 +54,9 @@ def calibrate(
     train: Annotated[
         Optional[int],
         typer.Option(
-            help="Made-up facts that the internal detector is trained on first; 1,500 by default.", min=1
+            help="Made-up facts that the internal detector is trained on first; "
+            f"{TRAINING_CASES:,} by default.",
+            min=1,
         ),
     ] = None,
     device: DeviceOption = "cpu",
@@ -72,7 +83,9 @@ def calibrate(
     if given := [name for name, value in unread.items() if value is not None]:
         beside = " and --data" if data is not None else ""
         typer.echo(f"{', '.join(given)}: not read with --detector {detector}{beside}", err=True)
+    from larimar_editor.data.question_sources import questions as all_questions
     from larimar_editor.model.detector import StoredDetector
+    from larimar_editor.model.loading import load_larimar
     from larimar_editor.scope.calibration import sets_of_cases, training_cases
 
     stored, sets = StoredDetector(checkpoint, device), sets_of_cases(data, limit, seed)
@@ -80,7 +93,9 @@ def calibrate(
         rates = {"questions": questions, "subjects": subjects}
         found = stored.calibrate(sets, **{name: rate for name, rate in rates.items() if rate is not None})
     else:
-        found = stored.calibrate_internal(sets, training_cases(train, seed) if data is None else None)
+        training = training_cases(all_questions(), train or TRAINING_CASES, seed) if data is None else None
+        model, _ = load_larimar(stored.folder, "float32", {}, device)
+        found = stored.make_internal(model.queries.latents, sets, training)
     typer.echo(json.dumps({"detector": detector, "checkpoint": str(stored.folder)} | found))
     if target is not None:
         stored.save(target)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from larimar_editor.data import knowedit
+from larimar_editor.data.calibrating import MADE_UP_CASES
 from larimar_editor.data.edits import load_edits
 from larimar_editor.data.questions.facts import AskedFacts, fitting_target
 from larimar_editor.data.questions.kinds import SUBJECT, kept_apart, read_kinds
@@ -71,7 +72,7 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
         path: KnowEdit's JSON (of a file of its train splits the relations that are held out),
             SimpleQuestions' text (the properties that are held out), facts with a list of prompts for each
             sort (as `TYPED`), or edits in any format of `load_edits`; made-up facts when None.
-        limit: cases at most; 600 made-up ones when None.
+        limit: cases at most; when None `MADE_UP_CASES` made-up ones, and of SimpleQuestions as many.
         seed: of what is made up or drawn.
 
     Raises:
@@ -80,9 +81,9 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
     """
     if path is None:
         held_out = [kind for kind in read_kinds() if kind.is_held_out]
-        return of_facts(AskedFacts(held_out, seed=seed), limit or 600)
+        return of_facts(AskedFacts(held_out, seed=seed), limit or MADE_UP_CASES)
     if path.suffix == ".txt":
-        return _of_simplequestions(path, limit or 600, seed)
+        return _of_simplequestions(path, limit or MADE_UP_CASES, seed)
     records = list_in(path) if path.exists() else []
     if knowedit.is_knowedit(records):
         if "train" in path.stem:

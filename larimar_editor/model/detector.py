@@ -1,16 +1,20 @@
-"""A checkpoint's scope detectors without its decoder, of which the external one knows nothing."""
+"""A checkpoint's scope detectors without its decoder: the external one knows nothing of it, and the internal
+one is made with an encoder that is handed in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from torch import Tensor
+
 from larimar_editor.checkpoints import shipped
+from larimar_editor.data.calibrating import QUESTIONS_ACCEPTED, SUBJECTS_ACCEPTED
 from larimar_editor.data.scope_cases import ScopeCase
 from larimar_editor.model.checkpoint import checkpoint_folder, detector_weights, save_with_detector
 from larimar_editor.model.configuration import LarimarConfig
-from larimar_editor.model.loading import load_larimar
 from larimar_editor.model.scoping import ScopeDetectors
 from larimar_editor.pretrained.embedded import DECODER
 from larimar_editor.scope.calibration import (
@@ -23,7 +27,8 @@ from larimar_editor.scope.calibration import (
 
 
 class StoredDetector:
-    """What a checkpoint says of scope: to train its external detector, or to calibrate it.
+    """What a checkpoint says of scope: to train its external detector and calibrate it, or to make its
+    internal one.
 
     Args:
         checkpoint: a folder, or the name of one that ships; the one that ships for the embedded decoder when
@@ -43,13 +48,15 @@ class StoredDetector:
 
     def __init__(self, checkpoint: str | Path | None = None, device: str = "cpu", **settings):
         self.folder = checkpoint_folder(checkpoint or shipped(DECODER))
-        self._device = device
         self.config = LarimarConfig.from_pretrained(self.folder).changed(**settings)
         self.detectors = ScopeDetectors(self.config, device=device)
         self.detectors.weights = detector_weights(self.folder)
 
     def calibrate(
-        self, sets: Mapping[str, Sequence[ScopeCase]], questions: float = 0.02, subjects: float = 0.01
+        self,
+        sets: Mapping[str, Sequence[ScopeCase]],
+        questions: float = QUESTIONS_ACCEPTED,
+        subjects: float = SUBJECTS_ACCEPTED,
     ) -> dict[str, dict]:
         """Set the external detector's thresholds to the lowest that keep two rates on some cases: of the
         first stage alone, of the first two, and, by a shift of its log-odds, of the third, so that one
@@ -84,13 +91,17 @@ class StoredDetector:
             self.detectors.weights = moved(self.detectors.weights, third.threshold, both.threshold)
         return report
 
-    def calibrate_internal(
-        self, sets: Mapping[str, Sequence[ScopeCase]], training: Sequence[ScopeCase] | None = None
+    def make_internal(
+        self,
+        encode: Callable[[Sequence[str]], Tensor],
+        sets: Mapping[str, Sequence[ScopeCase]],
+        training: Sequence[ScopeCase] | None = None,
     ) -> dict[str, dict]:
-        """Train the internal detector, which needs the decoder, and set the threshold to its equal-error
+        """Train the internal detector, which decides from now on, and set the threshold to its equal-error
         point.
 
         Args:
+            encode: texts to latents, by the whole checkpoint; see `QueryEncoder.latents`.
             sets: cases by their name.
             training: what it is trained on; None: two thirds of the wordings of ``sets``, the threshold being
                 that of the last.
@@ -98,8 +109,7 @@ class StoredDetector:
         Returns:
             `Calibration` as plain numbers: ``scope_threshold``.
         """
-        model, _ = load_larimar(self.folder, "float32", {}, self._device)
-        encode, size = model.queries.latents, model.config.latent_size
+        size = self.config.latent_size
         if training is None:
             every = [case for cases in sets.values() for case in cases]
             result, weights = calibrate_internal(encode, size, every)

@@ -19,6 +19,7 @@ from sklearn.metrics import f1_score, roc_curve
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from larimar_editor.data.calibrating import MADE_UP_CASES, QUESTIONS_ACCEPTED, SUBJECTS_ACCEPTED
 from larimar_editor.data.question_sources import Questions, calibration_facts, records
 from larimar_editor.data.question_sources import questions as all_questions
 from larimar_editor.data.questions.kinds import SUBJECT
@@ -102,8 +103,8 @@ class Calibration:
 def calibrate(
     judge: Judge,
     cases: Sequence[ScopeCase],
-    questions: float | None = 0.02,
-    subjects: float | None = 0.01,
+    questions: float | None = QUESTIONS_ACCEPTED,
+    subjects: float | None = SUBJECTS_ACCEPTED,
     progress: bool = True,
 ) -> Calibration:
     """The lowest threshold that keeps both rates: `scored`, and then `calibrated`."""
@@ -147,8 +148,8 @@ def scored(judge: Judge, cases: Sequence[ScopeCase], progress: bool = True) -> d
 
 def calibrated(
     by_sort: Mapping[str, Sequence[float]],
-    questions: float | None = 0.02,
-    subjects: float | None = 0.01,
+    questions: float | None = QUESTIONS_ACCEPTED,
+    subjects: float | None = SUBJECTS_ACCEPTED,
 ) -> Calibration:
     """The lowest threshold that keeps both rates.
 
@@ -243,12 +244,12 @@ def sets_of_cases(
 
     Args:
         data: see `scope_cases`.
-        limit: cases of each at most; of the made-up ones 600 when None.
+        limit: cases of each at most; of the made-up ones `MADE_UP_CASES` when None.
         seed: of the made-up ones.
     """
     if data is not None:
         return {"given": scope_cases(data, limit)}
-    made_up = made_up_cases(all_questions(), limit or 600, seed)
+    made_up = made_up_cases(all_questions(), limit or MADE_UP_CASES, seed)
     return {"made up": made_up, "typed": scope_cases(TYPED_TO_CALIBRATE, limit)}
 
 
@@ -272,10 +273,10 @@ def calibrate_internal(
     return calibrate(Judge(detector), unseen, None, None), weights
 
 
-def training_cases(count: int | None = None, seed: int = 0) -> list[ScopeCase]:
-    """Cases of what the external detector is trained on; 1,500 when ``count`` is None."""
-    facts = all_questions().facts(seed=seed, others=2)
-    return [of_record(record) for record in records(facts, count or 1500, seed)]
+def training_cases(questions: Questions, count: int, seed: int = 0) -> list[ScopeCase]:
+    """Cases of what the external detector is trained on."""
+    facts = questions.facts(seed=seed, others=2)
+    return [of_record(record) for record in records(facts, count, seed)]
 
 
 def train_internal(
