@@ -84,7 +84,7 @@ def decode(
         kwargs: further arguments of the decoder, ``use_cache`` among them.
     """
     new, keeps = batch.given.shape[1], kwargs.get("logits_to_keep", 0)
-    told = _told_by(batch, cache)
+    told = _take_in(batch, cache)
     # Of tokens the ids are kept, for the base model to read them when it is asked; of embeddings nothing.
     reads_along = batch.embeds is not None and cache.said is not None and cache.said.end is None
     behind = cache.length - cache.base_length
@@ -125,7 +125,7 @@ def decode(
     )
 
 
-def _told_by(batch: Batch, cache: LarimarCache) -> _Told:
+def _take_in(batch: Batch, cache: LarimarCache) -> _Told:
     """Take in a pass's tokens, before anything waits in the device's queue. The cache lets go of the memory
     where every row has said its answer, and of copying where there is nothing to copy behind.
     """

@@ -18,11 +18,12 @@ from transformers import AutoModel, AutoTokenizer
 
 from larimar_editor.memory.slots import SlotLayout
 from larimar_editor.model.configuration import LarimarConfig
-from larimar_editor.model.key_values import TEXTS_PER_PASS, DecoderStates, StateShape
+from larimar_editor.model.key_values import DecoderStates, StateShape
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.utils.text import cut_to
 
 QUERIES = {"queries": 4, "first": 0}  # learned queries by `encoder_pooling`
+TEXTS_PER_PASS = 64
 
 
 class LatentEncoder(Protocol):

@@ -29,11 +29,12 @@ from larimar_editor.state.fact import Fact
 from larimar_editor.state.facts import FactStore, facts_from
 from larimar_editor.state.file import StateFile
 from larimar_editor.state.operations import Write
-from larimar_editor.state.owner import StateOwner, outside_inference
+from larimar_editor.state.owner import StateOwner
+from larimar_editor.utils.inference import outside_inference
 from larimar_editor.utils.sentences import sentences
 from larimar_editor.utils.text import answer_ids, kept_answer, several
 
-_AT_ONCE = 256  # facts whose latents are held at once, unpacked
+_FACTS_AT_ONCE = 256  # facts whose latents are held at once, unpacked
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class EpisodicMemory(StateOwner):
     """What a person does with an edited model: write, forget, undo, look, save.
 
     A base class of the model, which puts together what encodes (`queries`), what decides scope (`detectors`)
-    and what owns the edited state (`history`). Several threads may read and edit: each read is of one edited
-    state, before or after an edit.
+    and what changes and keeps the edited state (`history`). Several threads may read and edit: each read is
+    of one edited state, before or after an edit.
 
     Attributes:
         config: memory size, addressing, scope; see `LarimarSettings`.
@@ -134,7 +135,7 @@ class EpisodicMemory(StateOwner):
             # facts of one at once.
             halved = self.config.has_pages and self.config.scope == "external"
             kept_as = torch.float16 if halved else torch.float32
-            size, now = _AT_ONCE if self.config.has_pages else len(facts), time.time()
+            size, now = _FACTS_AT_ONCE if self.config.has_pages else len(facts), time.time()
             for start in range(0, len(facts), size):
                 block = slice(start, start + size)
                 values, own = self._values(read.texts[block], read.starts[block]), keys[block]

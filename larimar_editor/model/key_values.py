@@ -15,8 +15,6 @@ from larimar_editor.model.rotary import PositionCode, position_codes
 from larimar_editor.utils.locks import decoder_lock
 from larimar_editor.utils.text import cut_to
 
-TEXTS_PER_PASS = 64
-
 _TABLES_OF_ANGLES = ("gptj", "codegen")  # rotary positions, from a table
 
 

@@ -1,4 +1,6 @@
-"""Models by name, for the commands."""
+"""Models by name, on a device and in a dtype: decoders and Larimars, for commands, tools and runs. A Larimar
+is made by `LarimarForCausalLM.from_pretrained`, whose own arguments are for `larimar_editor.model.opening`.
+"""
 
 from __future__ import annotations
 

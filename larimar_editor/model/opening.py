@@ -1,5 +1,6 @@
 """A checkpoint is opened: what `from_pretrained` is given is told apart, and the decoder is loaded that the
-checkpoint names.
+checkpoint names. For `LarimarForCausalLM.from_pretrained` alone, which is given what transformers' loaders
+are; what the commands and tools load, by name, device and dtype, is in `larimar_editor.model.loading`.
 """
 
 from __future__ import annotations

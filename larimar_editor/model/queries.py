@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from larimar_editor.memory.memory import fitted
-from larimar_editor.model.encoders import LatentEncoder, in_order
-from larimar_editor.model.key_values import TEXTS_PER_PASS
+from larimar_editor.model.encoders import TEXTS_PER_PASS, LatentEncoder, in_order
 
-_AT_ONCE = 4 * TEXTS_PER_PASS  # texts whose latents are as wide as the longest's: whole passes of the encoder
+# Texts whose latents are as wide as the longest's: whole passes of the encoder.
+_TEXTS_AT_ONCE = 4 * TEXTS_PER_PASS
 
 
 class QueryEncoder:
@@ -68,8 +68,8 @@ class QueryEncoder:
             return dict(zip(texts, self.encoder.encode(texts, None))) if texts else {}
         counts = [slots.get(text, layout.slots) for text in texts]
         order, known = in_order(texts, counts), dict[str, Tensor]()
-        for start in range(0, len(order), _AT_ONCE):
-            part = order[start : start + _AT_ONCE]
+        for start in range(0, len(order), _TEXTS_AT_ONCE):
+            part = order[start : start + _TEXTS_AT_ONCE]
             made = self.encoder.encode([texts[place] for place in part], [counts[place] for place in part])
             for place, row in zip(part, made, strict=True):
                 known[texts[place]] = row[: layout.width(counts[place])].clone()

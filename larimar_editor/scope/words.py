@@ -50,8 +50,8 @@ MONTHS = tuple(
 FEASTS = frozenset("halloween ramadan thanksgiving".split())
 WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 # With what a question or a request may be opened.
-COURTESIES = r"please|kindly|hey|hi|hello|so|ok|okay|now|and|well|thanks|thank\s+you"
-COURTEOUSLY = rf"\W*(?:(?:{COURTESIES})\W+)*"
+COURTESIES = r"(?:please|kindly|hey|hi|hello|so|ok|okay|now|and|well|thanks|thank\s+you)"
+COURTEOUSLY = rf"\W*(?:{COURTESIES}\W+)*"
 # What is called out, or asked alone, and is no name: "Really? And where was she born?"
 INTERJECTIONS = QUESTION_WORDS | frozenset(
     "agreed alexa alright anybody anyone anything anyway awesome aye cool correct dad deal done eh "

@@ -1,4 +1,4 @@
-"""The current edited state of a model, changed by whole edits, each of which can be undone and kept in a
+"""What changes and keeps the edited state of a model: by whole edits, each of which can be undone, and in a
 file.
 """
 
@@ -34,7 +34,7 @@ class _Step:
 
 
 class History:
-    """Not for several threads at once; its owner sees to that.
+    """What changes and keeps an edited state. Not for several threads at once; a `StateOwner` sees to that.
 
     Args:
         register: holds the current state.

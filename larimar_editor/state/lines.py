@@ -77,7 +77,8 @@ def write_in_blocks(
     Args:
         model: what they are written to.
         facts: what is written; all are checked before the first is.
-        block: facts that are written together.
+        block: facts that are written together: for progress, and as much as one `undo` takes back. What a
+            write holds in memory at once is not for this to say.
         wrote: told how many, after each block.
 
     Raises:

@@ -1,14 +1,11 @@
-"""Who owns an edited state, whoever encodes what is written: it is looked at, forgotten from, undone, kept in
-a file.
+"""What is done with an edited state, whoever encodes what is written: it is looked at, forgotten from,
+undone, kept in a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from larimar_editor.state.edited import EditedState
@@ -19,27 +16,16 @@ from larimar_editor.state.history import History
 from larimar_editor.state.operations import Clear, Forget
 from larimar_editor.state.register import StateRegister
 from larimar_editor.state.saved import load_state, save_state
+from larimar_editor.utils.inference import outside_inference
 from larimar_editor.utils.locks import Lock
-
-
-@contextmanager
-def outside_inference() -> Iterator[None]:
-    """What changes a state leaves `torch.inference_mode`: what is made in it can never be changed.
-
-    It stands beside the lock, and does not enter it: by itself a `Lock` is left whatever comes between.
-    """
-    if not torch.is_inference_mode_enabled():
-        yield
-        return
-    with torch.inference_mode(False), torch.no_grad():
-        yield
 
 
 class StateOwner:
     """What is done with an edited state that needs no encoder and no detector, by several threads at once.
 
-    A base class: what encodes and reads says what the state begins with (`_empty_state`) and what makes its
-    numbers (`origin`). It sets ``_lock``, and ``state_register`` and ``_history`` to None.
+    A base class: what encodes and reads says what the state begins with (`_empty_state`), what makes its
+    numbers (`origin`) and whether that is so of some facts (`_check_made_by`). It sets ``_lock``, and
+    ``state_register`` and ``_history`` to None.
 
     Attributes:
         state_register: holds the current edited state; None where nothing was ever edited.
@@ -70,7 +56,7 @@ class StateOwner:
 
     @property
     def history(self) -> History:
-        """What owns the edited state, made on first use: an unedited model costs nothing."""
+        """What changes and keeps the edited state, made on first use: an unedited model costs nothing."""
         with self._lock:
             if self._history is None:
                 with outside_inference():

@@ -1,4 +1,6 @@
-"""A Larimar with its facts, as tools ask for it: by names."""
+"""A Larimar with its facts, as tools ask for it: by names. One without is loaded by
+`larimar_editor.model.loading`, and one that is to be trained opened by `larimar_editor.training.opening`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A training run from its settings: decoder, model, data, and whether they fit together."""
+"""A training run from its settings: decoder, model, data, and whether they fit together. For the training of
+a Larimar alone; one that is used is opened by `larimar_editor.tools.opening`.
+"""
 
 from __future__ import annotations
 

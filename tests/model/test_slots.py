@@ -6,7 +6,7 @@ from conftest import make_tiny
 
 from larimar_editor.memory.slots import SlotLayout
 from larimar_editor.model import episodic, queries
-from larimar_editor.model.key_values import TEXTS_PER_PASS
+from larimar_editor.model.encoders import TEXTS_PER_PASS
 from larimar_editor.model.line_start import with_both_beginnings
 from larimar_editor.state.facts import facts_from
 from larimar_editor.state.operations import Write
@@ -185,8 +185,8 @@ SHIPS = [{"prompt": f"The number of ship {number} is", "target_new": str(number)
 def blocks(monkeypatch):
     """Shapes of the latents of each block of 20 facts, which are made of blocks of 64 texts."""
     shapes, applied_to = [], Write.applied_to
-    monkeypatch.setattr(episodic, "_AT_ONCE", 20)
-    monkeypatch.setattr(queries, "_AT_ONCE", TEXTS_PER_PASS)
+    monkeypatch.setattr(episodic, "_FACTS_AT_ONCE", 20)
+    monkeypatch.setattr(queries, "_TEXTS_AT_ONCE", TEXTS_PER_PASS)
 
     def watched(operation, state):
         shapes.append(tuple(operation.values.shape))
