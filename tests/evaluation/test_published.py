@@ -116,7 +116,11 @@ def test_rows_that_were_timed_on_another_machine_are_named(published):
     assert note(summary).endswith("Rows are of different machines, whose seconds do not compare.")
     assert ", LARIMAR, MEMIT on one CPU; ROME on another CPU.\n" in published.page("")
     alike = summary | {"environments": summary["environments"][:1]}
-    assert "machines" not in note(alike) and made_on(alike) == "one CPU"
+    assert "machines" not in note(alike), "nothing is known of ROME's"
+    assert made_on(alike) == "LARIMAR, MEMIT on one CPU", "and so it is not said of ROME's row"
+    every = [{"hardware": "one CPU", "rows": [row["name"] for row in summary["rows"]]}]
+    assert made_on(summary | {"environments": every}) == "one CPU", "which rows, where it is not all"
+    assert made_on({"rows": summary["rows"], "settings": {}, "environments": []}) == "–"
 
 
 def test_other_pages_have_their_tables_cut_from_the_same_files(published):

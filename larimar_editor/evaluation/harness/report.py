@@ -92,11 +92,15 @@ def note(summary: Mapping) -> str:
 
 
 def made_on(summary: Mapping) -> str:
-    """Machine and versions that a table was made with; which rows, where there are several."""
-    # A summary from before they were told apart has one for all rows, among its settings.
-    made = summary.get("environments") or [summary["settings"]]
-    rows = [f"{', '.join(each['rows'])} on " if len(made) > 1 else "" for each in made]
-    return "; ".join(f"{names}{_machine(each)}" for names, each in zip(rows, made)) or NOTHING
+    """Machine and versions that a table was made with; which rows, unless it is one and known to be
+    of all.
+    """
+    made = summary.get("environments")
+    if not made:  # from before they were told apart: one for all rows, among the settings
+        return _machine(summary["settings"]) or NOTHING
+    if len(made) == 1 and {row["name"] for row in summary["rows"]} <= {*made[0]["rows"]}:
+        return _machine(made[0])
+    return "; ".join(f"{', '.join(each['rows'])} on {_machine(each)}" for each in made)
 
 
 def _machine(told: Mapping) -> str:
