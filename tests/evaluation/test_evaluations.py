@@ -178,6 +178,7 @@ def test_easyedits_methods_hold_many_edits_and_give_the_model_back(hparams, tmp_
             context, method, [Trial([one]), Trial([all_three]), Trial([Stage(scored=one.scored), one])]
         )
         unedited, edited = again
+        assert together[0]["environment"]["easyedit"] == find_easyedit().version, "as its record says"
         assert len(together[0]["seconds"]) == 3 and len(records_of(together[0], edits)) == 3
         assert all(score["same"] == 1 for score in unedited["scores"]), "the model is the base model again"
         assert edited["scores"] == alone[0]["scores"] and edited["answers"] == alone[0]["answers"]

@@ -4,11 +4,18 @@ import json
 
 import pytest
 
+from larimar_editor.data.edits import load_edits
 from larimar_editor.evaluation.harness import surroundings
+from larimar_editor.evaluation.harness.baselines import (
+    NoBaselines,
+    retained_edit_conditions,
+    single_edit_conditions,
+)
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.evaluation.harness.report import made_on
+from larimar_editor.evaluation.tables import find
 from larimar_editor.hparams import find_hparams
 
 
@@ -75,3 +82,58 @@ def test_a_record_of_another_process_says_itself_where_it_was_made(run):
     told = {"environment": {"hardware": "a GPU", "easyedit": "main branch"}}
     rows = [condition("ours"), condition("ROME", said=told, method="ROME"), condition("FT", method="FT")]
     assert run("A", *rows) == {"A": ["ours"], "a GPU": ["ROME"]}
+
+
+def test_the_one_machine_that_is_known_is_not_said_of_rows_of_other_processes(run, tmp_path):
+    """FT's records are from before they said where they were made, which may have been on a GPU."""
+    run("A", condition("ours"), condition("FT", method="FT"))
+    assert made_on(json.loads((tmp_path / "summary.json").read_text())) == "ours on A, 2 threads"
+    run("A", condition("ours"))
+    assert made_on(json.loads((tmp_path / "summary.json").read_text())) == "A, 2 threads"
+
+
+TOLD = {"environment": {"hardware": "a GPU"}}
+
+
+class Elsewhere(NoBaselines):
+    """A method that another machine has run."""
+
+    def methods(self, context, wanted=None):
+        return ["FT"]
+
+    def single_edits(self, context, method, edits):
+        return [{"single": {"right": 1}, **TOLD} for _ in edits]
+
+    def trials(self, context, method, trials):
+        answers = lambda stage: {"scores": [{"accuracy": 1, "same": 1} for _ in stage.scored]}
+        said = lambda stage: {
+            "answers": ["Oslo is a city in the north" for _ in stage.generated],
+            "seconds": [],
+        }
+        return [[{**answers(stage), **said(stage), **TOLD} for stage in trial.stages] for trial in trials]
+
+
+@pytest.mark.parametrize("kind", ["alone", "one after the other", "in one block"])
+def test_every_record_of_a_methods_says_where_it_was_made(kind):
+    """Else a table has rows of which no one knows the machine."""
+    edits, context = load_edits(limit=2), Context(find_hparams("LARIMAR/smollm2-135m"), baselines=Elsewhere())
+    if kind == "alone":
+        (made,) = single_edit_conditions(context, edits, lambda record: record["single"])
+    else:
+        (made,) = retained_edit_conditions(context, edits, ["FT"], None, together=kind == "in one block")
+    records = made.score(edits)
+    assert len(records) == 2 and all(TOLD.items() <= record.items() for record in records)
+
+
+@pytest.mark.usefixtures("one_sentence_encoder")
+@pytest.mark.parametrize(
+    "name",
+    ["knowedit", "portability", "realworld", "fluency", "subjects", "holdout", "leakage"],
+)
+def test_the_records_of_tables_that_try_methods_themselves_say_it_too(name, hparams, tmp_path):
+    context = Context(hparams, out=tmp_path, limit=3, baseline_cases=2, baselines=Elsewhere())
+    rows = [each for each in find(name).conditions(context) if each.settings.get("method") == "FT"]
+    assert rows
+    for row in rows:
+        for record in row.score(list(row.cases.values())):
+            assert TOLD.items() <= record.items()

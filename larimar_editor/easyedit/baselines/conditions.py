@@ -83,9 +83,11 @@ class EasyEditBaselines:
         return self._run(context, "single", method, [asdict(edit) for edit in edits])
 
     def trials(self, context: Context, method: str, trials: Sequence[Trial]) -> list[list[dict]]:
-        """Stages' results of each trial; see `larimar_editor.easyedit.baselines.many`."""
+        """Stages' results of each trial; see `larimar_editor.easyedit.baselines.many`. Each has its record's
+        ``environment``.
+        """
         return [
-            record["stages"]
+            [{**stage, "environment": record["environment"]} for stage in record["stages"]]
             for record in self._run(context, "many", method, [trial.to_dict() for trial in trials])
         ]
 

@@ -45,8 +45,8 @@ class Baselines(Protocol):
         ...
 
     def trials(self, context: Context, method: str, trials: Sequence[Trial]) -> list[list[dict]]:
-        """Stages' results of each trial: ``seconds`` of each block, ``scores`` (``accuracy`` and ``same``)
-        and ``answers``.
+        """Stages' results of each trial: ``seconds`` of each block, ``scores`` (``accuracy`` and ``same``),
+        ``answers`` and ``environment``.
 
         Raises:
             LeftOut: the method failed, or it is not to be run and has not been.
@@ -97,12 +97,13 @@ def single_edit_conditions(
     Args:
         context: has the methods.
         edits: the cases.
-        value: a method's record to this evaluation's.
+        value: a method's record to this evaluation's, which gets its ``environment``.
     """
 
     def score(method: str):
         return lambda cases: [
-            value(record) for record in context.baselines.single_edits(context, method, cases)
+            {**value(record), "environment": record["environment"]}
+            for record in context.baselines.single_edits(context, method, cases)
         ]
 
     # IKE edits nothing that could be scored as a model.

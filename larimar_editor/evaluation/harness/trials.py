@@ -78,12 +78,19 @@ def records_of(stage: Mapping, edits: Sequence[Edit]) -> list[dict]:
     """What a stage of `stage_of` gave, edit by edit.
 
     Returns:
-        records as `score_many_edits` makes them, with ``f1`` of the generated answer.
+        records as `score_many_edits` makes them, with ``f1`` of the generated answer, and `where_made`.
     """
     scores, records = iter(stage["scores"]), []
     for edit, answer in zip(edits, stage["answers"], strict=True):
-        record = {"case_id": edit.case_id, "f1": f1(answer, edit.target_new)}
+        record = {"case_id": edit.case_id, "f1": f1(answer, edit.target_new)} | where_made(stage)
         for name in asked_of(edit):
             record[name] = next(scores)["same" if name == "locality" else "accuracy"]
         records.append(record)
     return records
+
+
+def where_made(stage: Mapping) -> dict:
+    """What a stage's result says of the machine that it was made on, for each record of it; empty where it
+    says nothing.
+    """
+    return {key: stage[key] for key in ("environment",) if key in stage}

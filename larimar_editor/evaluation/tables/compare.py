@@ -20,7 +20,7 @@ def _conditions(context: Context) -> list[Condition]:
 
 
 def _record(record: Mapping) -> dict:
-    timed = {key: record[key] for key in ("seconds", "peak_memory_mb", "environment")}
+    timed = {key: record[key] for key in ("seconds", "peak_memory_mb")}
     return timed | {
         key: record["post"].get(key)
         for key in ("rewrite_acc", "rephrase_acc", "locality_acc", "portability_acc")

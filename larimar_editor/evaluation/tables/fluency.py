@@ -15,7 +15,7 @@ from larimar_editor.evaluation.harness.fluency import distinct, ngram_entropy
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.scores import target_scores
 from larimar_editor.evaluation.harness.single_edits import answered_alone
-from larimar_editor.evaluation.harness.trials import Stage, Trial, request
+from larimar_editor.evaluation.harness.trials import Stage, Trial, request, where_made
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
 
@@ -80,7 +80,8 @@ def _of_method(context: Context, method: str):
             Trial([Stage([[request(edit)]], (), [edit.prompt], _OPTIONS)], context.seed) for edit in edits
         ]
         results = context.baselines.trials(context, method, trials)
-        return _records(context.larimar(), edits, [stage["answers"][0] for (stage,) in results])
+        records = _records(context.larimar(), edits, [stage["answers"][0] for (stage,) in results])
+        return [record | where_made(stage) for record, (stage,) in zip(records, results, strict=True)]
 
     return score
 

@@ -14,7 +14,7 @@ from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.records import Condition
-from larimar_editor.evaluation.harness.trials import Stage, Trial
+from larimar_editor.evaluation.harness.trials import Stage, Trial, where_made
 from larimar_editor.evaluation.tables.rephrase import facts_in_wordings
 
 FACTS = 200
@@ -53,9 +53,10 @@ def _grace(context: Context, facts: Sequence[Mapping]) -> list[Condition]:
     trial = Trial([Stage([[write] for write in writes], generated=asked) for writes in new])
 
     def condition(method: str, stage: int, count: int) -> Condition:
-        score = lambda cases: _records(
-            context.baselines.trials(context, method, [trial])[0][stage]["answers"], cases
-        )
+        def score(cases: Sequence[Mapping]) -> list[dict]:
+            result = context.baselines.trials(context, method, [trial])[0][stage]
+            return [record | where_made(result) for record in _records(result["answers"], cases)]
+
         return _named(method, facts, count, score, method=method)
 
     methods = context.baselines.methods(context, ["GRACE"])

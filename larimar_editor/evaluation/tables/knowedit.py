@@ -19,7 +19,7 @@ from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.fluency import ngram_entropy
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.evaluation.harness.single_edits import answered_alone, scored_alone, the_edit_alone
-from larimar_editor.evaluation.harness.trials import Stage, Trial, request
+from larimar_editor.evaluation.harness.trials import Stage, Trial, request, where_made
 from larimar_editor.utils.json_files import list_in
 
 Pair = tuple[str, str]
@@ -175,6 +175,7 @@ def _of_method(context: Context, method: str) -> Callable[[Sequence[Case]], list
             case.record(
                 [(score["accuracy"], score["same"]) for score in stage["scores"]], stage["answers"][0]
             )
+            | where_made(stage)
             for case, (stage,) in zip(cases, results, strict=True)
         ]
 

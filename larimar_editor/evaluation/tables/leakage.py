@@ -17,7 +17,7 @@ from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.preserving import preserved, state_with
 from larimar_editor.evaluation.harness.records import Condition, cases_of
-from larimar_editor.evaluation.harness.trials import Stage, Trial, request
+from larimar_editor.evaluation.harness.trials import Stage, Trial, request, where_made
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.state.edited import EditedState
 from larimar_editor.utils.sampling import nucleus
@@ -66,7 +66,7 @@ def _methods(context: Context, edits: Sequence[Edit]) -> list[Condition]:
 
     def score(method: str):
         return lambda cases: [
-            _record(edit, known["answers"][0], attacked["answers"])
+            _record(edit, known["answers"][0], attacked["answers"]) | where_made(known)
             for edit, (known, attacked) in zip(
                 cases, context.baselines.trials(context, method, list(map(trial, cases))), strict=True
             )

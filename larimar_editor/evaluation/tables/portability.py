@@ -11,7 +11,7 @@ from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.evaluation.harness.single_edits import scored_alone
-from larimar_editor.evaluation.harness.trials import Stage, Trial
+from larimar_editor.evaluation.harness.trials import Stage, Trial, where_made
 from larimar_editor.state.fact import Fact
 
 _BATCH = 4
@@ -109,6 +109,7 @@ def _of_method(context: Context, method: str) -> Callable[[Sequence], list[dict]
         results = context.baselines.trials(context, method, trials)
         return [
             _record(chain, number, [(score["accuracy"], score["same"]) for score in stage["scores"]])
+            | where_made(stage)
             for (number, chain), (stage,) in zip(cases, results, strict=True)
         ]
 

@@ -21,11 +21,12 @@ from larimar_editor.evaluation.harness.preserving import preserved
 from larimar_editor.evaluation.harness.real_world import answer_in, exact_match, in_chat, sampling
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.single_edits import answered_alone
-from larimar_editor.evaluation.harness.trials import Stage, Trial, request
+from larimar_editor.evaluation.harness.trials import Stage, Trial, request, where_made
 
 ROWS = 512  # the default of `memory_rows`
 _BATCH = 16
 Ask = Callable[[Sequence[Edit]], list[str]]
+Score = Callable[[Sequence[Edit]], list[dict]]
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,14 @@ class _Chat:
             write_all(model, edits, sequentially=True, progress=len(edits) > 1)
             return self._said(edits, **settings)
 
-    def method_single(self, method: str) -> Ask:
+    def of(self, ask: Ask) -> Score:
+        """Scores what Larimar, or the base model, says."""
+        return lambda edits: self.records(edits, ask(edits))
+
+    def method_single(self, method: str) -> Score:
         return lambda edits: self._of_trials(method, [[edit] for edit in edits])
 
-    def method_in_sequence(self, method: str) -> Ask:
+    def method_in_sequence(self, method: str) -> Score:
         return lambda edits: self._of_trials(method, [edits])
 
     def records(self, edits: Sequence[Edit], texts: Sequence[str]) -> list[dict]:
@@ -76,7 +81,7 @@ class _Chat:
         """With a cache, which takes a fraction of the time and changes no greedy answer."""
         return sampling(self.tokenizer) | {"use_cache": True}
 
-    def _of_trials(self, method: str, blocks: Sequence[Sequence[Edit]]) -> list[str]:
+    def _of_trials(self, method: str, blocks: Sequence[Sequence[Edit]]) -> list[dict]:
         options, seed = sampling(self.tokenizer), self.context.seed
         stages = [
             Stage([[request(edit)] for edit in edits], (), self._asked(edits), options) for edits in blocks
@@ -84,7 +89,10 @@ class _Chat:
         results = self.context.baselines.trials(
             self.context, method, [Trial([stage], seed) for stage in stages]
         )
-        return [text for (stage,) in results for text in stage["answers"]]
+        made: list[dict] = []
+        for edits, (stage,) in zip(blocks, results, strict=True):
+            made += [record | where_made(stage) for record in self.records(edits, stage["answers"])]
+        return made
 
     def _asked(self, edits: Sequence[Edit]) -> list[str]:
         return [in_chat(self.tokenizer, prompt) for prompt in _prompts(edits)]
@@ -106,21 +114,21 @@ def _conditions(context: Context) -> list[Condition]:
         few = unique[: context.baseline_cases]
         later = "{} edits one after the other".format
         ours = f"Larimar, {later(len(unique))}"
-        row = partial(_condition, chat, data)
+        row = partial(_condition, data)
         result += [
-            row("base model", unique, chat.base, _BATCH),
-            row("Larimar", unique, chat.single, _BATCH),
-            row(ours, unique, chat.in_sequence, 0),
+            row("base model", unique, chat.of(chat.base), _BATCH),
+            row("Larimar", unique, chat.of(chat.single), _BATCH),
+            row(ours, unique, chat.of(chat.in_sequence), 0),
         ]
         methods = context.baselines.methods(context)
         if methods and len(few) < len(unique):
             ours = f"Larimar, {later(len(few))}"
-            result.append(row(ours, few, chat.in_sequence, 0))
+            result.append(row(ours, few, chat.of(chat.in_sequence), 0))
         for method in methods:
             result.append(row(method, few, chat.method_single(method), 0, "Larimar", method))
             if method in EDITORS:
-                name, ask = f"{method}, {later(len(few))}", chat.method_in_sequence(method)
-                result.append(row(name, few, ask, 0, ours, method))
+                name, score = f"{method}, {later(len(few))}", chat.method_in_sequence(method)
+                result.append(row(name, few, score, 0, ours, method))
     return result
 
 
@@ -133,11 +141,10 @@ def _data(context: Context) -> dict[str, list[Edit]]:
 
 
 def _condition(
-    chat: _Chat,
     data: str,
     name: str,
     edits: Sequence[Edit],
-    ask: Ask,
+    score: Score,
     batch: int,
     beside: str | None = None,
     method: str | None = None,
@@ -145,7 +152,7 @@ def _condition(
     return Condition(
         f"{data}: {name}",
         cases_of(edits),
-        lambda cases: chat.records(cases, ask(cases)),
+        score,
         batch,
         {"data": data, "edits": len(edits)} | ({"method": method} if method else {}),
         beside and f"{data}: {beside}",

@@ -19,7 +19,7 @@ from larimar_editor.evaluation.harness.many_edits import score_many_edits
 from larimar_editor.evaluation.harness.plots import Panel, panels_plot
 from larimar_editor.evaluation.harness.records import Condition, cases_of
 from larimar_editor.evaluation.harness.scores import target_scores
-from larimar_editor.evaluation.harness.trials import Stage, Trial, request
+from larimar_editor.evaluation.harness.trials import Stage, Trial, request, where_made
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.scope.calibration import Judge, calibrate, made_up_cases
 from larimar_editor.scope.detectors import ExternalScopeDetector
@@ -68,7 +68,7 @@ def _beside(context: Context, few: Sequence[Edit]) -> list[Condition]:
         def records(cases: Sequence[Edit]) -> list[dict]:
             ((result,),) = context.baselines.trials(context, method, [trial])
             scores = iter(result["scores"])
-            return [_record([next(scores) for _ in pairs]) for pairs in asked]
+            return [_record([next(scores) for _ in pairs]) | where_made(result) for pairs in asked]
 
         return records
 
