@@ -47,7 +47,7 @@ def compare(
     from larimar_editor.easyedit.finding import find_easyedit
     from larimar_editor.evaluation.harness.context import Context
     from larimar_editor.evaluation.tables import find
-    from larimar_editor.hparams import LarimarHyperParams, find_hparams
+    from larimar_editor.hparams import find_hparams
 
     if hparams is not None and hparams.is_file():
         raise typer.BadParameter(
@@ -57,17 +57,14 @@ def compare(
     source = find_easyedit()
     typer.echo(f"EasyEdit: {source.version} ({source.found_by}), {source.package}")
     file = find_hparams(Path("LARIMAR") / model) if hparams is None else hparams / "LARIMAR" / f"{model}.yaml"
-    named = next(iter(methods_devices(device)), None)
-    if named is None:
-        named = str(LarimarHyperParams.from_hparams(str(file)).device) if file.exists() else "cpu"
     context = Context(
         file,
         counterfact=data,
         out=out,
         limit=edits,
         baseline_cases=edits,
-        device=f"cuda:{named}" if named.isdigit() else named,
         baselines=EasyEditBaselines(names_in(methods), methods_devices(device), typer.echo, not untimed),
+        methods_device=device,
     )
     summary = find("compare").run(context, out)
     if not summary["rows"]:

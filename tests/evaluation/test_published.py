@@ -314,10 +314,11 @@ def test_the_comparison_is_made_by_one_command(monkeypatch, tmp_path):
     assert cells(done.output, "MEMIT")[0].startswith("0.875 (")
     made = {path.name for path in tmp_path.iterdir()}
     assert {"table.md", "table.tex", "table.csv", "figure.png", "summary.json", "records.jsonl"} <= made
-    given = ["compare", "--edits", "4", "--device", "0", "--out", str(tmp_path / "gpu")]
-    assert CliRunner().invoke(app, given).exit_code == 0
-    summary = json.loads((tmp_path / "gpu" / "summary.json").read_text())
-    assert summary["settings"]["device"] == "cuda:0"
+    given = ["compare", "--edits", "4", "--device", "0", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, "the methods' device is no setting of the table: each is made again"
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["settings"]["methods_device"] == "0" and summary["settings"]["device"] == "cpu"
     assert {each["hardware"] for each in summary["environments"]} == {"one CPU", "another CPU"}, (
         "as each says"
     )
