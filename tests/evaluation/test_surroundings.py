@@ -64,6 +64,13 @@ def test_a_run_that_was_stopped_has_said_where_it_was(run):
     assert run("B", condition("first"), condition("second")) == {"A": ["first"], "B": ["second"]}
 
 
+def test_a_machine_that_was_stopped_before_it_made_a_record_made_none(run):
+    run("A", condition("row"))
+    with pytest.raises(KeyboardInterrupt):
+        run("B", condition("row", 3, stopped=True))
+    assert run("C", condition("row", 3)) == {"A": ["row"], "C": ["row"]}
+
+
 def test_rows_from_before_keep_what_their_summary_said_of_all(run, tmp_path):
     run("A", condition("old"))
     path = tmp_path / "summary.json"

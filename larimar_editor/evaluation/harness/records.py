@@ -80,8 +80,8 @@ def run_conditions(
         conditions: names are unique.
         path: JSON lines. A record is the score's with ``condition`` and ``case`` in front.
         left_out: gets the reason of each condition that raised `LeftOut`.
-        begin: called in the first process with the name of each condition that has cases to score, before
-            they are; and with whether none of its cases were scored before.
+        begin: called in the first process with the name of each condition that has cases to score, once one
+            is and before its record is written; and with whether none of its cases were scored before.
 
     Returns:
         the records of these conditions and cases, old and new, each once.
@@ -105,14 +105,15 @@ def run_conditions(
     with own.open("a", encoding="utf-8") as stream:
         for condition in conditions:
             pending = [case for case in condition.cases if (condition.name, case) not in done]
-            if pending and group.is_main_process:
-                begin(condition.name, len(pending) == len(condition.cases))
+            anew = len(pending) == len(condition.cases)
             if condition.batch:
                 pending = pending[group.process_index :: group.num_processes]
             elif not group.is_main_process:
                 continue
             try:
-                for record in _score(condition, pending, progress):
+                for number, record in enumerate(_score(condition, pending, progress)):
+                    if number == 0 and group.is_main_process:
+                        begin(condition.name, anew)
                     stream.write(json.dumps(record) + "\n")
                     stream.flush()
             except LeftOut as reason:

@@ -31,7 +31,7 @@ class Surroundings:
     elsewhere: Collection[str] = ()
 
     def begin(self, name: str, anew: bool) -> None:
-        """Note the present machine for a condition, of which records are about to be made.
+        """Note the present machine for a condition whose first record of this run is about to be written.
 
         Args:
             name: the condition's.
