@@ -93,18 +93,21 @@ class Published:
         """
         return _BLOCK.sub(lambda found: f"{found[1]}{self._block(found[2])}{found[3]}", text)
 
-    def write(self, others: Iterable[Path] = ()) -> Iterator[Path]:
+    def write(self, others: Iterable[Path] = ()) -> list[Path]:
         """Write the page of results, which is the folder's name with .md behind it, between the folder's
-        ``introduction.md`` and ``closing.md``; and other pages with their blocks made anew. Gives each path
-        once it is written.
+        ``introduction.md`` and ``closing.md``; and other pages with their blocks made anew.
+
+        Returns:
+            their paths.
         """
         page = self.folder.with_name(f"{self.folder.name}.md")  # a name may have a dot, as v0.1
         introduction, closing = self.folder / "introduction.md", self.folder / "closing.md"
         page.write_text(self.page(_text(introduction, "# Results"), _text(closing)), encoding="utf-8")
-        yield page
+        written = [page]
         for path in others:
             path.write_text(self.fill(path.read_text(encoding="utf-8")), encoding="utf-8")
-            yield path
+            written.append(path)
+        return written
 
     def _section(self, planned: Planned) -> Iterator[str]:
         summary, folder = self.summaries[planned.name], self.folder / planned.name
