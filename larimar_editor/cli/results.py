@@ -87,8 +87,8 @@ def results(
         methods_device=methods_on,
     )
 
-    def beside(table: Planned) -> EasyEditBaselines:
-        where = methods_devices(methods_on or table.methods_device or device)
+    def beside(table: Planned, methods_device: str | None) -> EasyEditBaselines:
+        where = methods_devices(methods_device or device)
         say = lambda line: typer.echo(f"{table.name}: {line}")
         return EasyEditBaselines(names_in(methods), where, say, not untimed)
 

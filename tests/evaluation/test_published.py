@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 
 from larimar_editor.cli import app
 from larimar_editor.easyedit.baselines import conditions
+from larimar_editor.evaluation.harness.baselines import NoBaselines
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import start_again
 from larimar_editor.evaluation.harness.report import made_on, note
+from larimar_editor.evaluation.published.making import Making
 from larimar_editor.evaluation.published.pages import Published, _mark, command
 from larimar_editor.evaluation.published.plan import Plan
 from larimar_editor.evaluation.tables import NAMES, find
@@ -284,6 +286,23 @@ def test_a_table_is_made_in_the_dtype_that_it_is_planned_in(tmp_path, monkeypatc
     assert ran == {"compare": "float32", "scope": "bfloat16"}
 
 
+@pytest.mark.parametrize(("given", "where"), [(None, "cuda,cpu"), ("cpu", "cpu")])
+def test_methods_run_on_the_device_that_the_record_names(given, where, tmp_path):
+    """The command's, or else the plan's; of a table without methods none is named."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        "tables:\n"
+        "  compare: {baselines: 2, methods_device: 'cuda,cpu'}\n"
+        "  zsre: {methods_device: cuda, baselines: 0}\n"
+    )
+    ran = {}
+    beside = lambda table, methods_device: ran.update({table.name: methods_device}) or NoBaselines()
+    context = Context(find_hparams("LARIMAR/smollm2-135m"), methods_device=given)
+    making = Making.of(Plan.read(path), context, beside)
+    assert ran == {"compare": where}
+    assert {name: run.methods_device for name, run in making.runs.items()} == {"compare": where, "zsre": None}
+
+
 def test_the_command_writes_pages_without_measuring(published, tmp_path):
     (published.folder / "introduction.md").write_text("# Results of mine\n")
     page = tmp_path / "page.md"
@@ -295,6 +314,15 @@ def test_the_command_writes_pages_without_measuring(published, tmp_path):
     assert published.brief() in page.read_text()
     done = CliRunner().invoke(app, [*given, "--only", "scope"])
     assert done.exit_code == 2 and "not planned: scope" in done.output
+
+
+def test_pages_are_written_whether_or_not_anyone_looks_at_which(published, tmp_path):
+    other = tmp_path / "other.md"
+    other.write_text("<!-- results: {table: brief} -->\n<!-- end of results -->\n")
+    published.write([other])
+    assert published.brief() in other.read_text()
+    assert (tmp_path / "out.md").read_text() == published.page("# Results")
+    assert published.write([other]) == [tmp_path / "out.md", other]
 
 
 def test_the_page_is_beside_a_folder_with_a_dot_in_its_name(published, tmp_path):
@@ -316,7 +344,7 @@ def test_the_comparison_is_made_by_one_command(monkeypatch, tmp_path):
     assert {"table.md", "table.tex", "table.csv", "figure.png", "summary.json", "records.jsonl"} <= made
     given = ["compare", "--edits", "4", "--device", "0", "--out", str(tmp_path)]
     done = CliRunner().invoke(app, given)
-    assert done.exit_code == 0, "the methods' device is no setting of the table: each is made again"
+    assert done.exit_code == 0, "the methods' device is no setting of the table"
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["settings"]["methods_device"] == "0" and summary["settings"]["device"] == "cpu"
     assert {each["hardware"] for each in summary["environments"]} == {"one CPU", "another CPU"}, (

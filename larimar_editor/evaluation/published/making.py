@@ -30,17 +30,23 @@ class Making:
         cls,
         plan: Plan,
         context: Context,
-        beside: Callable[[Planned], Baselines],
+        beside: Callable[[Planned, str | None], Baselines],
         only: Collection[str] | None = None,
     ) -> Making:
         """The tables of a plan, in its order.
 
         Args:
             plan: says how many cases each is of, and in what dtype.
-            context: has the rest.
-            beside: runs the other methods of a table that has some.
+            context: has the rest; its ``methods_device`` comes before a table's own.
+            beside: runs the other methods of a table that has some, on the device that it is given; None:
+                none is named.
             only: names of those to make; None: all.
         """
+        chosen = [each for each in plan.tables if only is None or each.name in only]
+        where = {
+            each.name: (context.methods_device or each.methods_device) if each.baselines else None
+            for each in chosen
+        }
         runs = {
             each.name: replace(
                 context,
@@ -48,11 +54,10 @@ class Making:
                 limit=each.limit,
                 baseline_cases=each.baselines,
                 minutes=each.minutes,
-                baselines=beside(each) if each.baselines else NoBaselines(),
-                methods_device=(context.methods_device or each.methods_device) if each.baselines else None,
+                baselines=beside(each, where[each.name]) if each.baselines else NoBaselines(),
+                methods_device=where[each.name],
             )
-            for each in plan.tables
-            if only is None or each.name in only
+            for each in chosen
         }
         return cls(context.out, runs)
 
