@@ -52,7 +52,7 @@ def test_cases_that_all_differ_alike_leave_open_what_their_number_does():
     assert none.value == 0 and none.p == 1 and none.low == -none.high and 0.1 < none.high < 0.2
     assert all_of_them.value == all_of_them.low == -1 and -0.9 < all_of_them.high < -0.8
     assert difference([], []) is None
-    counts = difference([2.0] * 20, [1.0] * 20, shares=False)
+    counts = difference([2.0] * 20, [1.0] * 20, share=False)
     assert counts.value == counts.low == counts.high == 1, "no shares, of which 1 were the most"
 
 

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from larimar_editor.evaluation.harness.answers import f1, recalled
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.estimates import mean, resampled
-from larimar_editor.evaluation.harness.evaluation import Column, Figure
+from larimar_editor.evaluation.harness.evaluation import Column, Figure, Statistic
 from larimar_editor.evaluation.harness.records import Condition, read_records, run_conditions
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.evaluation.tables import find
@@ -124,6 +124,13 @@ def test_a_figure_of_a_whole_run_is_shown_without_an_interval_or_a_number_of_cas
     assert estimate == {"value": 3.0, "count": None, "low": 3.0, "high": 3.0} and column.of([]) is None
     frame = estimates_frame([{"name": "a", "first": estimate}], {"first": "First"})
     assert frame.iloc[0].tolist() == ["a", "3.000"]
+
+
+@pytest.mark.parametrize("kind", [Statistic, Figure])
+def test_what_is_of_all_records_together_is_not_said_to_be_a_share_or_none(kind):
+    """It would change nothing: Wilson's interval is of means over cases."""
+    with pytest.raises(TypeError, match="share"):
+        kind("first", "First", lambda records: 3.0, share=False)
 
 
 def test_other_settings_do_not_mix_with_records(hparams, tmp_path):

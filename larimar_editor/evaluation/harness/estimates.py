@@ -30,7 +30,7 @@ class Estimate:
         return asdict(self)
 
 
-def mean(values: Iterable[float | None], scale: float = 1.0, shares: bool = True) -> Estimate | None:
+def mean(values: Iterable[float | None], scale: float = 1.0, share: bool = True) -> Estimate | None:
     """Estimate from one value per case; None without a case.
 
     The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where every case has the
@@ -40,14 +40,14 @@ def mean(values: Iterable[float | None], scale: float = 1.0, shares: bool = True
     Args:
         values: one per case.
         scale: factor, 100 for percent.
-        shares: whether they are, each from 0 to 1.
+        share: whether each value is one, from 0 to 1, and no count or difference.
     """
     array = np.array([value for value in values if value is not None], dtype=float)
     if not len(array):
         return None
     value = float(np.mean(array))
     if np.ptp(array) == 0:
-        low, high = wilson(value, len(array)) if shares and value in (0, 1) else (value, value)
+        low, high = wilson(value, len(array)) if share and value in (0, 1) else (value, value)
     else:
         low, high = bootstrapped(array)
     return Estimate(scale * value, len(array), scale * float(low), scale * float(high))

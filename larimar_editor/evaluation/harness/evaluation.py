@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,21 +30,34 @@ from larimar_editor.utils.files import load_yaml
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table: the mean over a condition's records.
+class AnyColumn(ABC):
+    """A column of a table.
 
     Attributes:
         key: as in ``paper.yaml``.
         header: for people.
-        value: record to number; None leaves the record out.
+        value: to a number, of what the kind of column says.
         scale: factor, 100 for percent.
-        share: whether each value is a share, from 0 to 1, and no count or difference.
     """
 
     key: str
     header: str
     value: Callable[[Any], float | None]
     scale: float = 1.0
+
+    @abstractmethod
+    def of(self, records: Sequence[Mapping]) -> Estimate | None:
+        """What stands in the row of a condition with these records; None where nothing does."""
+
+
+@dataclass(frozen=True)
+class Column(AnyColumn):
+    """The mean over a condition's records, each of which ``value`` takes; None leaves the record out.
+
+    Attributes:
+        share: whether each value is one, from 0 to 1, and no count or difference.
+    """
+
     share: bool = True
 
     def of(self, records: Sequence[Mapping]) -> Estimate | None:
@@ -52,7 +66,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Statistic(Column):
+class Statistic(AnyColumn):
     """A column whose ``value`` is a statistic of all records together; its interval is by resampling them."""
 
     def of(self, records: Sequence[Mapping]) -> Estimate | None:
@@ -95,7 +109,7 @@ class Evaluation:
     name: str
     title: str
     conditions: Callable[[Context], Sequence[Condition]]
-    columns: Sequence[Column]
+    columns: Sequence[AnyColumn]
     plot: Callable[[Sequence[Mapping], Path], None] | None = None
     note: str = ""
     reads: Sequence[str] = ("counterfact",)
@@ -161,7 +175,7 @@ class Evaluation:
         return row
 
     def _per_case(self) -> list[Column]:
-        return [column for column in self.columns if not isinstance(column, Statistic)]
+        return [column for column in self.columns if isinstance(column, Column)]
 
     def _paired(self, conditions: Sequence[Condition], records: Sequence[Mapping]) -> list[dict]:
         """What each condition that stands beside another has less than it, or more; but not Larimar through

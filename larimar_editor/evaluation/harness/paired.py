@@ -28,7 +28,7 @@ class Difference(Estimate):
 
 
 def difference(
-    ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0, shares: bool = True
+    ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0, share: bool = True
 ) -> Difference | None:
     """Mean of ``ours - theirs`` with its 95% interval and a paired test; None without a case.
 
@@ -40,14 +40,14 @@ def difference(
     Args:
         ours, theirs: one value per case, in the same order.
         scale: factor, 100 for percent.
-        shares: whether the values are, each from 0 to 1.
+        share: whether each value is one, from 0 to 1, and no count.
     """
     apart = np.subtract(ours, theirs, dtype=float)
     if not len(apart):
         return None
     value = float(apart.mean())
     if np.ptp(apart) == 0:
-        low, high = _without_spread(value, len(apart)) if shares else (value, value)
+        low, high = _without_spread(value, len(apart)) if share else (value, value)
     else:
         low, high = bootstrapped(apart)
     return Difference(scale * value, len(apart), scale * low, scale * high, _p(apart))
