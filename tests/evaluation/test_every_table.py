@@ -75,13 +75,21 @@ class Named(NoBaselines):
         return [name for name in ("LARIMAR", "GRACE") if wanted is None or name in wanted]
 
 
+# Of which methods a table has rows; those that are not here have none.
+_WITH_LARIMAR = ("compare", "counterfact", "knowedit", "portability", "realworld", "fluency")
+_WITHOUT = ("subjects", "sequential", "holdout", "batch", "leakage")
+BESIDE = {name: {"LARIMAR", "GRACE"} for name in _WITH_LARIMAR} | {name: {"GRACE"} for name in _WITHOUT}
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "lifelong"])  # which runs them at once
 def test_a_methods_row_says_whose_it_is(name, hparams, tmp_path):
     """Else its records stay when the method is another, and Larimar is told apart from itself."""
-    context = Context(hparams, out=tmp_path, limit=3, baseline_cases=2, baselines=Named())
+    context, named = Context(hparams, out=tmp_path, limit=3, baseline_cases=2, baselines=Named()), set()
     for condition in find(name).conditions(context):
         for method in ("LARIMAR", "GRACE"):
             assert (method in condition.name) == (condition.settings.get("method") == method)
+            named |= {method} & {condition.settings.get("method")}
+    assert named == BESIDE.get(name, set()), "a table without a row would show nothing"
 
 
 def test_a_decoder_without_a_chat_template_is_asked_the_prompt_as_it_is(hparams, tmp_path, monkeypatch):
