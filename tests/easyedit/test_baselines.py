@@ -37,10 +37,10 @@ RECORDS = {
 }
 
 
-def job(tmp_path, cases):
+def job(tmp_path, cases, runner="single"):
     file = tmp_path / "h.yaml"
     file.write_text("alg_name: ROME\n")
-    given = Job.in_folder(tmp_path, "larimar_editor.easyedit.baselines.single", "ROME", file, cases)
+    given = Job.in_folder(tmp_path, f"larimar_editor.easyedit.baselines.{runner}", "ROME", file, cases)
     given.records.parent.mkdir(exist_ok=True)
     return given
 
@@ -90,8 +90,10 @@ def test_records_from_before_a_method_was_mended_are_not_taken_and_no_others_are
     write(before, case, 1.0)
     monkeypatch.setattr(jobs, "REVISIONS", {"MEMIT": 2})
     assert job(tmp_path, [case]).out == before.out
+    many = job(tmp_path, [case], "many")
     monkeypatch.setattr(jobs, "REVISIONS", {"ROME": 2})
     assert not job(tmp_path, [case]).results()
+    assert job(tmp_path, [case], "many").out != many.out, "of all runners, whichever is mended"
     monkeypatch.setattr(jobs, "REVISIONS", {"ROME": 3})
     assert not job(tmp_path, [case]).results()
 

@@ -40,7 +40,9 @@ HPARAMS_CLASSES = {
     "IKE": "IKEHyperParams",
 }
 
-# What is mended here in a method changes its records, too: a method's number grows when its mending does.
+# What is mended here in a method changes its records, too: a method's number grows when its mending does. It
+# is of the method and not of a runner: finished cases of all runners are run again, also those that the
+# mending did not change, as UltraEdit's single edits.
 REVISIONS = {"ULTRAEDIT": 2}  # since it keeps its statistics over the edits of a sequence
 
 _OF_A_LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")
