@@ -34,13 +34,13 @@ def given_job() -> Job:
 def work(job: Job, editor, score: Callable[[Mapping], dict]) -> None:
     """Write the record of every case that is not finished, each with peak memory, hardware and versions."""
     version, device = find_easyedit().version, str(next(editor.model.parameters()).device)
-    surroundings = environment(device) | {"easyedit": version}
+    here = environment(device) | {"easyedit": version}
     job.drop_torn_record()
     with job.records.open("a", encoding="utf-8") as stream:
         for case in job.pending():
             # A resumed run has a first edit of its own; it is not the first of the record.
             record = {"digest": digest(case)} | score(case)
-            record |= {"peak_memory_mb": peak_memory_mb(), "environment": surroundings}
+            record |= {"peak_memory_mb": peak_memory_mb(), "environment": here}
             stream.write(json.dumps(record) + "\n")
             stream.flush()
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from larimar_editor.evaluation.harness.baselines import LARIMAR, METHODS
 from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.environments import Environments
 from larimar_editor.evaluation.harness.estimates import Estimate, mean, resampled
 from larimar_editor.evaluation.harness.paired import paired
 from larimar_editor.evaluation.harness.records import (
@@ -25,7 +26,6 @@ from larimar_editor.evaluation.harness.records import (
     written,
 )
 from larimar_editor.evaluation.harness.report import all_tables, estimates_frame, write_table
-from larimar_editor.evaluation.harness.surroundings import Surroundings
 from larimar_editor.utils.files import load_yaml
 
 
@@ -134,8 +134,8 @@ class Evaluation:
         path = out / "records.jsonl"
         methods = _methods(conditions)
         _drop_other_methods(methods, context, out)
-        surroundings = Surroundings(out, context.device, methods)
-        records = run_conditions(conditions, path, progress, left_out, surroundings.begin)
+        environments = Environments(out, context.device, methods)
+        records = run_conditions(conditions, path, progress, left_out, environments.begin)
         kept = [condition for condition in conditions if condition.name not in left_out]
         rows = [self._row(condition, records) for condition in kept]
         summary = {
@@ -146,7 +146,7 @@ class Evaluation:
             "rows": rows,
             "paired": self._paired(kept, records),
             "left_out": left_out,
-            "environments": surroundings.of(kept, records),
+            "environments": environments.of(kept, records),
             "settings": context.describe(),
         }
         if processes().is_main_process:

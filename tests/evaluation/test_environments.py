@@ -5,7 +5,7 @@ import json
 import pytest
 
 from larimar_editor.data.edits import load_edits
-from larimar_editor.evaluation.harness import surroundings
+from larimar_editor.evaluation.harness import environments
 from larimar_editor.evaluation.harness.baselines import (
     NoBaselines,
     retained_edit_conditions,
@@ -24,7 +24,7 @@ def run(monkeypatch, tmp_path):
     """Where a machine of that name made the rows of these conditions."""
 
     def run(machine, *conditions):
-        monkeypatch.setattr(surroundings, "environment", lambda device: {"hardware": machine, "threads": 2})
+        monkeypatch.setattr(environments, "environment", lambda device: {"hardware": machine, "threads": 2})
         columns = (Column("right", "Right", lambda record: record["right"]),)
         table = Evaluation("compare", "A table", lambda context: conditions, columns)
         summary = table.run(Context(find_hparams("LARIMAR/smollm2-135m")), tmp_path, progress=False)

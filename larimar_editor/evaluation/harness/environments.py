@@ -16,7 +16,7 @@ TOLD = ("hardware", "threads", "torch", "transformers")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Environments:
     """What the records of a table were made with, kept in its folder in ``environments.json``.
 
     Attributes:
