@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from larimar_editor.scope.verbs import AUXILIARIES, COPULAS, DONE, MODALS, SUPPORT
+from larimar_editor.scope.verbs import AUXILIARIES, COPULAS, MODALS, SUPPORT, may_be_done
 from larimar_editor.scope.words import (
     ARTICLES,
     FEASTS,
@@ -184,9 +184,7 @@ class _Read:
         """Whether a noun may follow that belongs to the name, as in "Who is the German chancellor?" """
         behind = self.plain[last + 1] if last + 1 < len(self.plain) else ""
         auxiliary = self.plain[article - 1].lower() if article > 0 else ""
-        done = auxiliary in COPULAS and (
-            behind in DONE or behind.endswith("ed")
-        )  # "was the Eiffel Tower built"
+        done = auxiliary in COPULAS and may_be_done(behind)  # "was the Eiffel Tower built"
         verb = auxiliary in _BEFORE_A_VERB or done
         return behind.islower() and not (verb or behind in _NO_NOUN or behind in _PLAIN_PREPOSITIONS)
 

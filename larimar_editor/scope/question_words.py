@@ -19,7 +19,7 @@ from larimar_editor.scope.times import (
     is_nothing_but_a_time,
     names_a_time,
 )
-from larimar_editor.scope.verbs import DONE, forms_of
+from larimar_editor.scope.verbs import forms_of, may_be_done
 from larimar_editor.scope.words import MONTHS, PREPOSITIONS, SCALES, WEEKDAY, any_of
 
 _OF_PLACE = PREPOSITIONS - set(
@@ -190,5 +190,5 @@ def _is_a_state(answer: str) -> bool:
     first, *rest = answer.split()
     if not rest or not first.islower():
         return False
-    done = first.endswith(("ed", "ing")) or first in DONE
+    done = first.endswith("ing") or may_be_done(first)
     return first in PREPOSITIONS or (done and rest[0] in PREPOSITIONS)

@@ -65,6 +65,11 @@ _Y_CHANGES = re.compile(r"[^aeiou]y$")  # "studies" is of "study", and "plays" o
 _INTRANSITIVE = frozenset("arose became came fell lay rose sat slept stood went".split())
 
 
+def may_be_done(word: str) -> bool:
+    """Whether a word may be the past or the participle of a verb: "founded", "built"."""
+    return word.endswith("ed") or word in DONE
+
+
 def participle_of(past: str) -> str | None:
     """ "written" of "wrote", "founded" of "founded"; None of what is not the past of a verb that something is
     done with.
