@@ -20,12 +20,16 @@ elder older | younger
 deepest | shallowest
 widest broadest | narrowest
 heaviest | lightest
+heavier | lighter
+taller | shorter
+larger bigger | smaller
+faster quicker | slower
 fastest quickest | slowest
 hottest warmest | coldest coolest
 most | least fewest
 best | worst
 maximum max maximal | minimum min minimal
-upper | lower
+upper higher | lower
 northern northernmost | southern southernmost | eastern easternmost | western westernmost
 northeastern | northwestern | southeastern | southwestern
 melting melt melts | boiling boil boils
@@ -37,7 +41,11 @@ aunt aunts | uncle uncles
 niece nieces | nephew nephews
 input inputs | output outputs
 upload uploads | download downloads
-arrival arrives arrive | departure departs depart
+arrival arrivals arrive arrives arrived | departure departures depart departs departed leave leaves
+check-in | check-out checkout
+sunrise | sunset
+odd | even
+synonym synonyms | antonym antonyms
 source | mouth
 predecessor | successor
 hourly | daily | weekly | monthly | quarterly | yearly annual annually
@@ -45,6 +53,7 @@ plaintiff | defendant
 singular | plural
 male | female
 indoor indoors | outdoor outdoors
+inside | outside
 inner | outer
 top | bottom
 majority | minority dissent dissenting dissented
@@ -61,7 +70,7 @@ _SIDES = {
     for word in words.split()
 }
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
-_RELATIONS = frozenset("elder older younger predecessor successor".split())
+_RELATIONS = frozenset("elder older younger predecessor successor higher lower".split())
 _FIRST_TWO = re.compile(r"\w+ [A-Z]\w*")
 _OWN = re.compile(r"['’]s$")  # "her mother's name"
 # "last year", "at last", "he came first": none of these tells one thing from another;

@@ -1,5 +1,5 @@
 """What the letters alone say of a query: other numbers or other initials than the written prompt's, a word
-that excludes one of its words, or its answer set aside.
+that excludes one of its words, the other side of what it asks, or its answer set aside.
 
 An encoder of meanings finds "the 1936 Summer Olympics" and "the 1932 Summer Olympics", "code 33-B" and "code
 32-B", or "the CEO" and "the CTO", nearly the same. None of this is a matter of degree, and no candidate of
@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from larimar_editor.scope.contrasts import in_contrast
 from larimar_editor.scope.initials import other_initials
+from larimar_editor.scope.roles import asks_for_the_other_side
 from larimar_editor.scope.words import ARTICLES, MONTHS, NUMBERS, SCALES, any_of
 from larimar_editor.utils.text import plain_letters
 
@@ -89,8 +90,9 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
     It is where each of the two names a number that the other lacks, in digits or as a king has it; but not
     where they are one measure in two units, where one names years and the other small numbers, nor where only
     one names any. So it is where each has initials that the other lacks, and these differ in one letter:
-    "CEO" and "CTO"; or words that exclude each other: "the western terminus" and "the eastern terminus". And
-    it is where the query sets the fact's answer aside: "..., which is not T, is", "Besides T, who ...".
+    "CEO" and "CTO"; or words that exclude each other: "the western terminus" and "the eastern terminus"; or
+    where they ask for the two sides of one deed (`larimar_editor.scope.roles`). And it is where the query
+    sets the fact's answer aside: "..., which is not T, is", "Besides T, who ...".
 
     Args:
         prompt: the written prompt.
@@ -102,7 +104,11 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
     named = query if read is None else read
     aside = target is not None and _set_aside(prompt, query, target)
     return (
-        aside or _other_numbers(prompt, named) or other_initials(prompt, named) or in_contrast(prompt, named)
+        aside
+        or _other_numbers(prompt, named)
+        or other_initials(prompt, named)
+        or in_contrast(prompt, named)
+        or asks_for_the_other_side(prompt, named)
     )
 
 

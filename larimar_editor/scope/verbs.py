@@ -59,6 +59,12 @@ PARTICIPLES = dict(  # of those that are not the past's form
 )
 # Irregular, of the past and participles: "made", "written".
 DONE = frozenset(PARTICIPLES.values()).union(*_IRREGULAR.values())
+_BASES = {
+    form: base
+    for base, pasts in _IRREGULAR.items()
+    for past in pasts
+    for form in (past, PARTICIPLES.get(past, past))
+}
 _DOUBLING = re.compile(r"[^aeiouy]+[aeiou][bdfgklmnprtvz]")  # "hopped" is of "hop", and "hoped" of "hope"
 _Y_CHANGES = re.compile(r"[^aeiou]y$")  # "studies" is of "study", and "plays" of "play"
 # Nothing is done to anything.
@@ -88,6 +94,26 @@ def is_form_of(form: str, base: str, support: str) -> bool:
     if support == "does":
         return form == _present_of(base)
     return support == "did" and form in _pasts_of(base)
+
+
+def base_of(word: str) -> str:
+    """What the forms of a word have in common, to compare them by: "acquir" of "acquires" and "acquired",
+    "write" of "wrote" and "written". It need not be a word, and may be that of another one, too.
+    """
+    if (irregular := _BASES.get(word)) is not None:
+        return _common(irregular)
+    if word.endswith(("ies", "ied")):
+        return f"{word[:-3]}i"
+    ending = next((each for each in ("ing", "ed", "s") if word.endswith(each)), "")
+    short = len(word) - len(ending) < 3 or word.endswith("ss")
+    return _common(word if short else word.removesuffix(ending))
+
+
+def _common(base: str) -> str:
+    base = base.removesuffix("e")
+    if base.endswith("y"):
+        return f"{base[:-1]}i"
+    return base[:-1] if len(base) > 3 and base[-1] == base[-2] else base
 
 
 def forms_of(base: str) -> frozenset[str]:

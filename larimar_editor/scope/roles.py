@@ -1,0 +1,319 @@
+"""Who does it, and to whom it is done: "Driftbox acquired" does not say who acquired Driftbox, nor "Ada is
+the boss of" who Ada's boss is.
+
+Encoders of meanings find such questions alike, since they have the same words. Where one asks for the other
+side of what was written, word for word but for the form of a verb, it is told here: by what stands before its
+verb, and what behind. So it is with relations whose two sides have names of their own, as "the tenant of" and
+"the landlord of", and with the way from one place to another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import lru_cache
+
+from larimar_editor.scope.clauses import Clause, readings
+from larimar_editor.scope.verbs import base_of, may_be_done
+from larimar_editor.scope.words import PREPOSITIONS
+from larimar_editor.utils.text import plain_letters
+
+_JOINING = PREPOSITIONS | {"than", "like"}
+_OWN = re.compile(r"['’]s?$")
+_NAMES_IT = frozenset("name list identify give state".split())
+_RELATIVES = frozenset("that which who".split())
+_AS_ONE = {  # verbs that say the same here
+    base_of(word): base_of(line.split()[0])
+    for line in """
+acquire buy purchase
+beat defeat overcome
+kill murder slay assassinate
+found establish
+own possess
+employ hire
+teach instruct tutor
+inspire influence
+write pen
+succeed replace
+cause trigger
+create invent design
+""".strip().splitlines()
+    for word in line.split()
+}
+# Of these both sides may be asked for in the same words: whom Ada married, married Ada. The last line's are
+# used that way by those who learn English: "What means that word?"
+_OF_BOTH = frozenset(
+    map(
+        base_of,
+        """
+marry wed date meet border adjoin neighbour neighbor touch resemble match equal rhyme rival divorce join kiss
+hug sibling brother sister cousin spouse partner friend colleague twin roommate classmate enemy opponent
+counterpart synonym antonym opposite equivalent namesake ally peer companion competitor same similar identical
+adjacent next known called nicknamed related parallel equidistant close near
+mean cost weigh measure say read total
+""".split(),
+    )
+)
+_BOTH_WAYS = frozenset("with beside near between opposite as".split())
+# The names of a relation's two sides, of one and the same thing or person: "the tenant of the flat".
+_SIDES = """
+parent mother father | child children son daughter kid subsidiary
+grandparent grandmother grandfather | grandchild grandchildren grandson granddaughter
+aunt uncle | niece nephew
+godparent godmother godfather | godchild godchildren godson goddaughter
+ancestor forebear forefather | descendant
+teacher tutor mentor instructor | student pupil apprentice disciple mentee
+employer boss manager supervisor superior | employee subordinate underling
+landlord landlady | tenant lodger renter
+buyer purchaser | seller vendor
+lender creditor | borrower debtor
+sender | recipient addressee receiver
+giver donor | recipient receiver
+host hostess | guest
+winner victor | loser runner-up
+killer murderer assassin | victim
+interviewer | interviewee
+supplier | customer
+guardian | ward
+cause | effect consequence result
+"""
+# What one and the same does, or the reverse of it.
+_DEEDS = """
+buy purchase | sell
+lend | borrow
+send give | receive get
+import | export
+win | lose
+ask | answer
+throw | catch
+teach | learn
+love like adore | hate dislike detest
+precede | follow
+earn | spend
+attack | defend
+"""
+# There is one of it both ways.
+_EITHER_WAY = re.compile(
+    r"\b(?:distances?|far|kilomet(?:re|er)s?|km|miles?|roads?|routes?|bridges?|tunnels?|lines?|railways?|"
+    r"railroads?|tracks?|paths?|trails?|borders?|canals?|cables?|pipelines?|walls?|between)\b",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[^\W_]+(?:['’.&+-][^\W_]+)*")
+_PLACE = 4  # words at most of one end of a way
+_LONG = 24  # words of a clause from which on it is not taken apart
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A way to read a text as a deed or a relation of which one side is named and the other is asked for.
+
+    Attributes:
+        named: the words of the side that is named.
+        what: the bases of the words for deed or relation.
+        joined: the preposition before the side that stands behind; empty where there is none.
+        first: whether the named side stands before the verb, or is what is said to be something.
+        passive: whether it is done to what stands before.
+    """
+
+    named: tuple[str, ...]
+    what: tuple[str, ...]
+    joined: str
+    first: bool
+    passive: bool
+
+    @property
+    def frame(self) -> str | tuple[bool, str]:
+        """What has to be the same of two readings to compare their sides."""
+        does = self.joined == ("by" if self.passive else "")
+        return "does" if does else (self.passive, self.joined)
+
+    @property
+    def side(self) -> bool:
+        """Which of the two sides is named; of what somebody does, whether it is the one who does it."""
+        return self.first != (self.passive and self.joined == "by")
+
+    @property
+    def is_of_both(self) -> bool:
+        return self.joined in _BOTH_WAYS or not _OF_BOTH.isdisjoint(self.what)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The readings of a text: of each deed or relation in its frame, and those which have a reverse."""
+
+    by_deed: Mapping[tuple, Sequence[_Reading]]
+    relations: Sequence[tuple[_Reading, Mapping[int, Set[int]]]]
+    deeds: Sequence[tuple[_Reading, Mapping[int, Set[int]]]]
+
+
+def asks_for_the_other_side(prompt: str, query: str) -> bool:
+    """Whether a query names the side that a written prompt names, but as the other one: "Who acquired
+    Driftbox?" where "Driftbox acquired" was written; or asks for the reverse of it: "Who is the tenant of the
+    flat?" where "The landlord of the flat is" was; or for the way back.
+    """
+    if _is_the_way_back(prompt, query):
+        return True
+    ours, theirs = _read(prompt), _read(query)
+    pairs = [
+        (mine, its)
+        for key in ours.by_deed.keys() & theirs.by_deed.keys()
+        for mine, its in itertools.product(ours.by_deed[key], theirs.by_deed[key])
+        if _one_named(mine, its)
+    ]
+    if any(mine.side == its.side for mine, its in pairs):
+        return False
+    return (
+        any(not mine.is_of_both for mine, _ in pairs)
+        or _reversed(ours.relations, theirs.relations)
+        or _reversed(ours.deeds, theirs.deeds, same_things=True)
+    )
+
+
+def _one_named(one: _Reading, other: _Reading) -> bool:
+    """Whether what one names begins or ends as what the other does: "the play Ravenmoor", "Ravenmoor"."""
+    short, long = sorted((one.named, other.named), key=len)
+    return long[: len(short)] == short or long[-len(short) :] == short
+
+
+def _reversed(
+    ours: Sequence[tuple[_Reading, Mapping[int, Set[int]]]],
+    theirs: Sequence[tuple[_Reading, Mapping[int, Set[int]]]],
+    same_things: bool = False,
+) -> bool:
+    """Whether both name one side, the one of a relation or deed and the other of its reverse."""
+    return any(
+        mine.side == its.side
+        and _one_named(mine, its)
+        and not (same_things and mine.what[1:] != its.what[1:])
+        and any(groups[each].isdisjoint(others[each]) for each in groups.keys() & others.keys())
+        for (mine, groups), (its, others) in itertools.product(ours, theirs)
+    )
+
+
+def _table(lines: str) -> dict[str, list[tuple[int, int]]]:
+    """Of each word's base its groups, and the side in each."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for group, line in enumerate(lines.strip().splitlines()):
+        for side, words in enumerate(line.split("|")):
+            for word in words.split():
+                found.setdefault(base_of(word), []).append((group, side))
+    return found
+
+
+_OF_RELATIONS, _OF_DEEDS = _table(_SIDES), _table(_DEEDS)
+
+
+def _groups(table: Mapping[str, Sequence[tuple[int, int]]], words: Sequence[str]) -> Mapping[int, Set[int]]:
+    found: dict[int, set[int]] = {}
+    for group, side in itertools.chain.from_iterable(table.get(word, ()) for word in words):
+        found.setdefault(group, set()).add(side)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> _Read:
+    by_deed: dict[tuple, list[_Reading]] = {}
+    relations, deeds = [], []
+    for reading in dict.fromkeys(itertools.chain.from_iterable(map(_readings_of, readings(text)))):
+        by_deed.setdefault((reading.what, reading.frame), []).append(reading)
+        if reading.joined == "of" and (groups := _groups(_OF_RELATIONS, reading.what)):
+            relations.append((reading, groups))
+        elif reading.first and not reading.passive and (groups := _groups(_OF_DEEDS, reading.what[:1])):
+            deeds.append((reading, groups))
+    return _Read(by_deed, relations, deeds)
+
+
+def _readings_of(clause: Clause) -> Iterator[_Reading]:
+    """What stands first is named where a verb or a preposition ends the clause, and asked for where a
+    question word, or a statement's "is", stands for it.
+    """
+    content, last = clause.content, clause.last
+    if clause.word not in ("", "who", "what") or len(clause.tenses) > 1 or len(content) > _LONG:
+        return
+    if content[:1] == ("whose",):  # "Whose boss is Ada?"
+        for at in range(2, len(content)):
+            yield _reading(content[at:], content[1:at], "of", True, False)
+        return
+    is_done = bool(clause.tenses & {"present", "past"}) and not clause.support
+    is_named = clause.is_copula and not last
+    told = _relative(clause)
+    if told is not None:
+        content, is_named = told, False
+        is_done = is_done and not (clause.word or clause.is_copula)  # whose "is" may stand before
+    if len(content) > 1 and not last and content[-1] in _JOINING:
+        content, last = content[:-1], content[-1]
+    if not is_named:
+        begin = range(2, len(content)) if content[:1] and content[0] in PREPOSITIONS else ()
+        for start in (0, *begin):  # "On Sundays Ada trains"
+            for at in range(start + 1, len(content)):
+                if clause.support or _says(content[at], last, is_done):
+                    what = content[at:] + content[:start]
+                    yield _reading(content[start:at], what, last, True, is_done)
+    if (is_named or clause.word or told is not None) and not (last or clause.support):
+        yield from _asked_first(content, is_done)
+
+
+def _relative(clause: Clause) -> tuple[str, ...] | None:
+    """What stands behind "that" in "the name of the company that acquired it"; None where nothing does."""
+    content = clause.content
+    at = next((at for at, word in enumerate(content[:5]) if at and word in _RELATIVES), None)
+    if at is None or not (clause.word or clause.is_copula or (content[0] in _NAMES_IT and not clause.last)):
+        return None
+    return content[at + 1 :]
+
+
+def _asked_first(content: tuple[str, ...], is_done: bool) -> Iterator[_Reading]:
+    """As "acquired Driftbox", "the boss of Ada", "Ada's boss"."""
+    for start, end in itertools.combinations(range(len(content) + 1), 2):
+        what, named, rest = content[:start], content[start:end], content[end:]
+        if start == 0 and rest and _OWN.search(named[-1]):
+            yield _reading((*named[:-1], _OWN.sub("", named[-1])), rest, "of", False, is_done)
+        if not start or named[0] in _JOINING or (rest and rest[0] not in PREPOSITIONS):
+            continue
+        joined = what[-1] if start > 1 and what[-1] in _JOINING else ""
+        if _says(what[0], joined, is_done):
+            yield _reading(named, (*what[: -1 if joined else None], *rest), joined, False, is_done)
+
+
+def _says(word: str, joined: str, is_done: bool) -> bool:
+    """Whether a word may begin what is said of the side that is named: a verb, or after "is" whatever has its
+    preposition, as "north of" and "mother of".
+    """
+    if word in _JOINING:
+        return False
+    return may_be_done(word) or bool(joined if is_done else word.endswith("s"))
+
+
+def _reading(
+    named: tuple[str, ...], what: tuple[str, ...], joined: str, first: bool, is_done: bool
+) -> _Reading:
+    passive = may_be_done(what[0]) and (is_done or joined == "by")
+    return _Reading(named, tuple(map(_base, what)), joined, first, passive)
+
+
+@lru_cache(maxsize=4096)
+def _base(word: str) -> str:
+    base = base_of(word)
+    return _AS_ONE.get(base, base)
+
+
+def _is_the_way_back(prompt: str, query: str) -> bool:
+    """As "from Rome to Oslo" where "from Oslo to Rome" was written."""
+    if any(" to " not in text or _EITHER_WAY.search(text) for text in (prompt, query)):
+        return False
+    ours, theirs = (_TOKEN.findall(plain_letters(text).lower()) for text in (prompt, query))
+    return any(
+        ours[at - whence : at] != ours[at + 1 : at + 1 + whither]  # "from door to door"
+        and ours[at - whence : at] == theirs[place + 1 : place + 1 + whence]
+        and ours[at + 1 : at + 1 + whither] == theirs[place - whither : place]
+        for at in _inner(ours)
+        for place in _inner(theirs)
+        for whence in range(1, min(_PLACE, at, len(theirs) - place - 1) + 1)
+        for whither in range(1, min(_PLACE, place, len(ours) - at - 1) + 1)
+    )
+
+
+def _inner(words: Sequence[str]) -> list[int]:
+    return [place for place, word in enumerate(words) if word == "to" and 0 < place < len(words) - 1]
