@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -114,25 +115,33 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         if self.writes:
-            return self._connect("mode=rwc")
-        connection = self._connect("mode=ro")
+            return self._connect(f"{self.path.as_uri()}?mode=rwc")
+        connection = self._connect(f"{self.path.as_uri()}?mode=ro")
         try:
             connection.execute("BEGIN")  # held until it is closed: what is read is of one moment
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             return connection
         except sqlite3.OperationalError:
             connection.close()
-            if self.path.with_name(self.path.name + "-wal").exists():
+            before, content = self.path.stat(), bytearray(self.path.read_bytes())
+            changed = self.path.stat().st_mtime_ns != before.st_mtime_ns
+            if changed or self.path.with_name(self.path.name + "-wal").exists():
                 raise
-            return self._connect("immutable=1")  # in a folder that may not be written
+            return self._copied(content)
 
-    def _connect(self, how: str) -> sqlite3.Connection:
-        uri = f"{self.path.as_uri()}?{how}"
+    def _copied(self, content: bytearray) -> sqlite3.Connection:
+        """What was in the file, in memory: in a folder that may not be written no lock keeps it as it is."""
+        content[18:20] = b"\1\1"  # by the file format no WAL, which memory has none of
+        connection = self._connect(":memory:")
+        connection.deserialize(bytes(content))
+        return connection
+
+    def _connect(self, uri: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
             uri, uri=True, isolation_level=None, check_same_thread=False, timeout=PATIENCE
         )
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.create_function("folded", 1, str.casefold, deterministic=True)
+        connection.create_function("folded", 1, _folded, deterministic=True)
         return connection
 
     def _check(self, origin: Mapping[str, str] | None) -> None:
@@ -152,7 +161,8 @@ class Database:
                 f"{FORMAT_VERSION}"
             )
         if self.writes:
-            self.connection.execute("PRAGMA journal_mode = WAL")
+            if self.one("PRAGMA journal_mode = WAL") != "wal":
+                raise OSError(f"SQLite has no WAL where {self.path} is: put it on a disk of this machine")
             self.connection.execute("PRAGMA synchronous = FULL")
         elif not tables:
             raise FileNotFoundError(f"no edited state in {self.path}: it is empty")
@@ -271,3 +281,8 @@ class Database:
         if self._held is not None:
             self._held.release()
             self._held = None
+
+
+def _folded(text: str) -> str:
+    """As texts are compared in a search: in any case, and however their accents are put together."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())

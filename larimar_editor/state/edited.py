@@ -40,6 +40,8 @@ class EditedState:
         """With the facts of these rows of the store forgotten."""
         if not rows:
             return self
+        # As a file's operations are gone through: the last bits of a sum hang on the order.
+        rows = sorted(rows, key=self.store.entries.ids.__getitem__)
         return EditedState(self.memory.forgotten(self.store, rows), self.store.without(rows))
 
     def cleared(self) -> EditedState:

@@ -27,7 +27,6 @@ from larimar_editor.utils.locks import Lock
 
 BASE = "base"  # the operation that wrote what cannot be undone
 _EMBEDDINGS = ("float32", "float16")  # in which they may be kept
-_FEW = 20
 _FACTS = "SELECT id, prompt, target_new, subject, written_at, crc FROM facts"
 
 
@@ -120,22 +119,21 @@ class StateFile:
             for (id,) in self._database.all("SELECT fact FROM spans WHERE forgotten_by IS NULL ORDER BY fact")
         ]
 
-    def ids_of(self, key: str) -> Iterator[int]:
+    def ids_of(self, key: str) -> list[int]:
         """Of facts with this `Fact.key`, written or forgotten, the newest first."""
         # Files of before have keys as they were typed.
-        question = "SELECT id FROM facts WHERE key IN (?, ?) AND id < ? ORDER BY id DESC LIMIT ?"
+        question = "SELECT id FROM facts WHERE key IN (?, ?) ORDER BY id DESC"
         typed = unicodedata.normalize("NFD", key)
-        last = 1 << 62
-        while found := self._database.all(question, (key, typed, last, _FEW)):
-            yield from (id for (id,) in found)
-            last = found[-1][0]
+        return [id for (id,) in self._database.all(question, (key, typed))]
 
     def is_written(self, id: int) -> bool:
         """Whether the fact of an id is written now."""
         return bool(self._database.all("SELECT 1 FROM spans WHERE fact = ? AND forgotten_by IS NULL", (id,)))
 
     def search(self, words: str, limit: int = -1) -> list[int]:
-        """Ids of written facts in whose prompt, target or subject these words stand, at most ``limit``."""
+        """Ids of written facts in whose prompt, target or subject these words stand, in any case and however
+        their accents are put together, at most ``limit``.
+        """
         texts = "prompt || char(10) || target_new || char(10) || ifnull(subject, '')"
         question = (
             "SELECT id FROM facts JOIN spans ON fact = id AND forgotten_by IS NULL "

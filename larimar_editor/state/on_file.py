@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 
 from larimar_editor.state.entries import Entry
 from larimar_editor.state.fact import Fact
@@ -57,9 +56,10 @@ class EntriesOnFile:
     def rows_of(self, key: str) -> Iterator[int]:
         """See `Entries`."""
         with self.file.lock:
-            here = self._here_of.get(key, [])[::-1]
-            there = self.file.ids_of(key) if self.file.is_open else iter(())
-        for id in chain(here, there):
+            ids = self._here_of.get(key, [])[::-1]
+            if self.file.is_open:
+                ids += self.file.ids_of(key)
+        for id in ids:
             if id in self._row_of:
                 yield self._row_of[id]
 

@@ -5,10 +5,12 @@ import os
 import random
 import signal
 import sqlite3
+import tempfile
 import time
 import unicodedata
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,12 +18,12 @@ from conftest import FACTS, make_tiny
 from crashes import killed
 from states import KEY, ORIGIN, blank, blank_fixed, less, same, write, written
 
-from larimar_editor.state.database import FORMAT_VERSION
+from larimar_editor.state.database import FORMAT_VERSION, Database
 from larimar_editor.state.file import StateFile
 from larimar_editor.state.history import History
 from larimar_editor.state.operations import Clear, Forget
 from larimar_editor.state.register import StateRegister
-from larimar_editor.state.saved import load_state, save_state
+from larimar_editor.state.saved import load_state, save_state, state_in
 
 OPERATIONS = [
     write(0),
@@ -114,6 +116,20 @@ def test_undo_goes_back_through_all_of_it_to_the_bit(tmp_path, like, reopened):
         history.undo()
     assert history.state.store.next_id == states[-1].store.next_id, "no id is used twice"
     history.close()
+
+
+def test_what_is_forgotten_in_another_order_than_it_was_written_is_forgotten_so_in_the_file(tmp_path):
+    """Of facts that share rows: the last bits of a sum hang on its order, and a file goes by ids."""
+    path, like = tmp_path / "edits.db", lambda: blank_fixed(addressing="pseudoinverse")
+    history = opened(path, like())
+    operations = write(*range(40)), Forget(tuple(range(36, 6, -1))), Forget((1,))
+    states = [done(history, operation) for operation in operations]
+    assert same(on_disk(path, like()), states[2])
+    history.close()
+    again = opened(path, like())
+    again.undo()
+    assert same(again.state, states[1])
+    again.close()
 
 
 def test_a_saved_state_takes_the_place_of_another(tmp_path):
@@ -242,6 +258,60 @@ def test_one_writes_and_others_read_meanwhile(tmp_path, monkeypatch):
     reader.close()
 
 
+@pytest.fixture
+def open_folder():
+    """A folder that other users may enter, as they may not those of pytest; for root, who can become one."""
+    if os.geteuid():
+        pytest.skip("needs to be root, to become somebody else")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+def test_who_may_not_write_to_the_folder_reads_what_was_there_whatever_its_owner_does(open_folder):
+    path = open_folder / "edits.db"
+    save_state(written(40), path, ORIGIN)
+
+    def read():
+        os.seteuid(65534)
+        file = StateFile(path, ORIGIN, writes=False)
+        os.seteuid(0)
+        state, owner = state_in(file, blank()), StateFile(path, ORIGIN)
+        owner.commit("forget", owner.ids(), [], {})
+        owner.compact()
+        owner.close()
+        assert same(state, written(40)) and not len(on_disk(path).store)
+
+    assert not killed(read)
+
+
+def test_where_sqlite_has_no_wal_a_file_is_refused(tmp_path, monkeypatch):
+    """As on a network's file system: SQLite goes on with another journal there, and says so."""
+    connect = Database._connect
+    monkeypatch.setattr(Database, "_connect", lambda self, uri: connect(self, f"{uri}&vfs=unix-none"))
+    with pytest.raises(OSError, match=r"no WAL where .*edits\.db is: put it on a disk of this machine"):
+        StateFile(tmp_path / "edits.db", ORIGIN)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_words_are_found_however_their_accents_are_put_together(tmp_path, form):
+    history = opened(tmp_path / "edits.db")
+    for number, typed in enumerate(("NFC", "NFD")):
+        done(history, write(number, text=unicodedata.normalize(typed, "São Tomé")))
+    assert history.file.search(unicodedata.normalize(form, "SÃO TOMÉ")) == [1, 2]
+    history.close()
+
+
+def test_rows_of_a_prompt_that_are_being_looked_through_are_there_when_the_file_is_closed(tmp_path):
+    history = opened(tmp_path / "edits.db")
+    done(history, write(0, 1))
+    done(history, write(0))
+    rows = history.state.store.entries.rows_of(write(0).facts[0].key)
+    first = next(rows)
+    history.close()
+    assert [first, *rows] == [2, 0]
+
+
 @pytest.mark.parametrize("failing", ["full", "read only"])
 def test_an_edit_that_cannot_be_kept_is_not_made(tmp_path, failing):
     path, history = tmp_path / "edits.db", opened(tmp_path / "edits.db")
@@ -300,8 +370,8 @@ def test_a_file_in_which_nothing_was_ever_written_is_of_any_model(tmp_path):
     file.close()
 
 
-def test_a_file_that_may_not_be_written_is_refused_at_the_door(tmp_path):
-    path = tmp_path / "edits.db"
+def test_a_file_that_may_not_be_written_is_refused_at_the_door(open_folder):
+    path = open_folder / "edits.db"
     save_state(written(), path, ORIGIN)
     content = path.read_bytes()
 
@@ -310,14 +380,13 @@ def test_a_file_that_may_not_be_written_is_refused_at_the_door(tmp_path):
         try:
             StateFile(path, ORIGIN)
         except OSError as error:
-            assert "edits.db" in str(error)
+            assert "edits.db: attempt to write a readonly database" in str(error)
             return
         raise AssertionError("opened")
 
-    if os.geteuid():
-        pytest.skip("needs to be root, to become somebody else")
     path.chmod(0o444)
-    os.chmod(tmp_path, 0o755)
+    path.with_name("edits.db.lock").unlink(missing_ok=True)  # which is root's, too
+    os.chmod(open_folder, 0o777)  # so that only the file's own mode is in the way
     assert not killed(locked)
     assert path.read_bytes() == content
 
