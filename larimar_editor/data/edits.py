@@ -67,7 +67,11 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
         FileNotFoundError: no such file.
         ValueError: not such a file; the message names the record and what it lacks.
     """
-    path = OWN_EDITS if path is None else Path(path)
+    return [edit for _, edit in numbered_edits(OWN_EDITS if path is None else Path(path), limit)]
+
+
+def numbered_edits(path: Path, limit: int | None = None) -> list[tuple[int, Edit]]:
+    """As `load_edits`, each with its record's place in the file, from 0."""
     if not path.exists():
         raise FileNotFoundError(f"no data file {path}")
     records = list_in(path)
@@ -76,7 +80,7 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
     edits = []
     for number, record in enumerate(records[:limit]):
         try:
-            edits.append(edit := _read(record, number))
+            edits.append((number, edit := _read(record, number)))
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}, record {number}: not a known format, it lacks {error}") from error
         for name in ("prompt", "target_new"):
@@ -86,7 +90,7 @@ def load_edits(path: str | Path | None = None, limit: int | None = None) -> list
             raise ValueError(
                 f"{path}, record {number}: 'case_id' must be a whole number, got {edit.case_id!r}"
             )
-    return [edit for edit in edits if edit.target_new.strip()]
+    return [(number, edit) for number, edit in edits if edit.target_new.strip()]
 
 
 def with_old_answers(edits: Sequence[Edit]) -> Sequence[Edit]:
@@ -114,7 +118,7 @@ def _edit(record: Mapping, number: int) -> Edit:
         rewrite = record["requested_rewrite"]
         locality = tuple(record.get("neighborhood_prompts", ()))
         return Edit(
-            prompt=rewrite["prompt"].format(rewrite["subject"]),
+            prompt=rewrite["prompt"].replace("{}", rewrite["subject"]),
             target_new=rewrite["target_new"]["str"],
             ground_truth=rewrite["target_true"]["str"],
             subject=rewrite["subject"],

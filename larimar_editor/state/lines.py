@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from larimar_editor.data.edits import load_edits
+from larimar_editor.data.edits import numbered_edits
 from larimar_editor.state.fact import Fact
 from larimar_editor.utils.json_files import numbered_records
 
@@ -26,8 +26,8 @@ def facts_in(source: Path) -> list[Fact]:
         return facts_in_folder(source)
     if source.suffix != ".json":
         return facts_in_lines(source)
-    facts = [Fact.from_request(edit.request) for edit in load_edits(source)]
-    return list({fact.key: fact for fact in facts}.values())
+    requests = ((f"record {number}", edit.request) for number, edit in numbered_edits(source))
+    return _last_of_each(source, requests)
 
 
 def facts_in_lines(path: Path) -> list[Fact]:
@@ -38,12 +38,18 @@ def facts_in_lines(path: Path) -> list[Fact]:
         FileNotFoundError: no such file.
         ValueError: a line that is no fact, with its number.
     """
+    records = numbered_records(path, wanted="an object with 'prompt' and 'target_new'")
+    return _last_of_each(path, ((f"line {number}", request) for number, request in records))
+
+
+def _last_of_each(path: Path, requests: Iterable[tuple[str, Mapping]]) -> list[Fact]:
+    """The facts of a file's requests, each given with its place; of several with one prompt the last."""
     found: dict[str, Fact] = {}
-    for number, request in numbered_records(path, wanted="an object with 'prompt' and 'target_new'"):
+    for place, request in requests:
         try:
             fact = Fact.from_request(request)
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from error
+            raise ValueError(f"{path}, {place}: {error}") from error
         found[fact.key] = fact
     return list(found.values())
 

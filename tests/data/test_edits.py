@@ -68,6 +68,10 @@ def test_three_formats_of_edits_are_read(tmp_path):
             "Peru",
         )
         assert edit.rephrase_prompts[0] == "Peru's capital is" and len(edit.locality_prompts) == 1
+    rome["requested_rewrite"]["prompt"] = "In set {x} and {}, the capital of {} is}"
+    (tmp_path / "edits.json").write_text(json.dumps([rome]))
+    (edit,) = load_edits(tmp_path / "edits.json")
+    assert edit.prompt == "In set {x} and Peru, the capital of Peru is}", "braces of its own stay"
     (tmp_path / "edits.json").write_text(json.dumps([flat, {"prompt": "p"}]))
     with pytest.raises(ValueError, match=r"edits\.json, record 1: .*target_new"):
         load_edits(tmp_path / "edits.json")
