@@ -39,7 +39,7 @@ def list_facts(file: FileArgument) -> None:
 def search(
     file: FileArgument,
     words: Annotated[str, typer.Argument(help="What stands in the prompt, the target or the subject.")],
-    limit: Annotated[int, typer.Option(help="Facts at most.", min=1)] = 20,
+    limit: Annotated[int, typer.Option(help="Facts at most.", min=1, max=2**63 - 1)] = 20,
 ) -> None:
     """Print facts in which some words stand, in any case, as JSON lines."""
     with _opened(file, writes=False) as state:
@@ -58,9 +58,11 @@ def write(
     settings: SetOption = None,
 ) -> None:
     """Write one fact."""
-    with _model(file, checkpoint, dtype, device, settings) as model:
-        request = {"prompt": prompt, "target_new": target_new, "subject": subject}
-        typer.echo(_line(*model.write([request])))
+    from larimar_editor.state.fact import Fact
+
+    facts = [Fact.from_request({"prompt": prompt, "target_new": target_new, "subject": subject})]
+    with _model(file, facts, checkpoint, dtype, device, settings) as model:
+        typer.echo(_line(*model.write(facts)))
 
 
 @app.command()
@@ -108,7 +110,7 @@ def import_facts(
     from larimar_editor.state.lines import facts_in, write_in_blocks
 
     facts = facts_in(source)
-    with _model(file, checkpoint, dtype, device, settings) as model:
+    with _model(file, facts, checkpoint, dtype, device, settings) as model:
         first = model.edited_state.store.next_id
         with tqdm(total=len(facts), unit="fact") as bar:
             write_in_blocks(model, facts, block, bar.update)
@@ -159,11 +161,18 @@ def _opened(path: Path, writes: bool = True) -> Iterator[StateFile]:
 
 @contextmanager
 def _model(
-    path: Path, checkpoint: str | None, dtype: Any, device: str, settings: list[str] | None
+    path: Path,
+    facts: list[Fact],
+    checkpoint: str | None,
+    dtype: Any,
+    device: str,
+    settings: list[str] | None,
 ) -> Iterator[LarimarForCausalLM]:
+    """A model with a file open that these facts are to be written to: none is made where one could not be."""
     from larimar_editor.model.loading import load_larimar
 
     model, _ = load_larimar(checkpoint, dtype, settings_of(settings), device)
+    model.checked(facts)
     model.open_state(path)
     try:
         yield model

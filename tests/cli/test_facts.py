@@ -14,6 +14,7 @@ from larimar_editor.model import loading
 from larimar_editor.state.lines import facts_in_folder, facts_in_lines
 
 OLD = Path(__file__).parents[1] / "state" / "data"
+CHAT = "<|im_start|>user\nWhere is house 9?<|im_end|>\n<|im_start|>assistant\n"
 
 
 @pytest.fixture
@@ -84,6 +85,30 @@ def test_a_line_that_is_no_fact_is_named_and_nothing_is_written(call, tmp_path, 
     assert message in str(error.value) and not (tmp_path / "edits.db").exists()
 
 
+def test_a_record_of_a_list_that_is_no_fact_is_named_with_its_file(call, tmp_path):
+    """By its place in the file, of which a record without a target is no fact, but a record."""
+    good, source = {"prompt": "a", "target_new": "b"}, tmp_path / "edits.json"
+    source.write_text(json.dumps([good, good | {"target_new": ""}, good | {"subject": 3}]))
+    with pytest.raises(ValueError, match=r"edits\.json, record 2: 'subject' must be a text"):
+        call("import", tmp_path / "edits.db", source)
+    assert not (tmp_path / "edits.db").exists()
+
+
+@pytest.mark.parametrize("prompt", ["", CHAT])
+def test_a_fact_that_cannot_be_written_makes_no_file(call, tmp_path, prompt):
+    with pytest.raises(ValueError, match=r"'prompt' must be a text|is a chat in the decoder's template"):
+        call("write", tmp_path / "new" / "edits.db", prompt, "Rome")
+    assert not (tmp_path / "new").exists()
+
+
+def test_more_facts_than_sqlite_counts_are_no_limit(call, tmp_path):
+    call("write", tmp_path / "edits.db", FACTS[0]["prompt"], FACTS[0]["target_new"])
+    words = FACTS[0]["prompt"]
+    assert len(call("search", tmp_path / "edits.db", words, "--limit", 2**63 - 1)) == 1
+    with pytest.raises(SystemExit):
+        call("search", tmp_path / "edits.db", words, "--limit", 2**63)
+
+
 def test_of_several_lines_with_one_prompt_the_last_holds(tmp_path):
     lines = tmp_path / "facts.jsonl"
     lines.write_text("".join(json.dumps({"prompt": "p", "target_new": t}) + "\n" for t in "abc"))
@@ -119,12 +144,11 @@ def test_what_is_wrong_is_one_line(tmp_path, monkeypatch, capsys):
 
 def test_a_chat_among_many_lines_is_refused_before_any_is_written(call, tmp_path):
     facts = [{"prompt": f"The number of house {i} is", "target_new": str(i)} for i in range(9)]
-    chat = "<|im_start|>user\nWhere is house 9?<|im_end|>\n<|im_start|>assistant\n"
     lines, file = tmp_path / "facts.jsonl", tmp_path / "edits.db"
-    lines.write_text("\n".join(json.dumps(each) for each in [*facts, {"prompt": chat, "target_new": "Rome"}]))
+    lines.write_text("\n".join(json.dumps(each) for each in [*facts, {"prompt": CHAT, "target_new": "Rome"}]))
     with pytest.raises(ValueError, match="is a chat in the decoder's template"):
         call("import", file, lines, "--block", 4)
-    assert call("list", file) == []
+    assert not file.exists()
 
 
 def test_an_export_replaces_no_state_and_no_whole_file_by_half_of_one(call, tmp_path, monkeypatch):
