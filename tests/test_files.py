@@ -29,6 +29,22 @@ def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path):
     assert (tmp_path / "link.txt").is_symlink() and path.read_text() == "newer"
 
 
+def test_a_new_file_is_on_the_disk_before_it_takes_the_place_and_its_name_then(tmp_path, monkeypatch):
+    path, done = tmp_path / "out.txt", []
+    path.write_text("old")
+
+    def fsync(descriptor):
+        there = os.fstat(descriptor)
+        done.append(
+            (there.st_ino, path.read_text(), os.path.samestat(there, tmp_path.stat()) or there.st_size)
+        )
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with written_whole(path) as file:
+        file.write("newer")
+    assert done == [(path.stat().st_ino, "old", 5), (tmp_path.stat().st_ino, "newer", True)]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="no pipes with names")
 def test_a_pipe_is_written_as_it_is(tmp_path):
     pipe, read = tmp_path / "pipe", []

@@ -15,8 +15,8 @@ import yaml
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[TextIO]:
-    """A text file to write, which takes the place of what is at ``path`` once it is whole; nothing does where
-    writing fails. What is no file, as a pipe or ``/dev/stdout``, is written as it is.
+    """A text file to write, which takes the place of what is at ``path`` once it is whole and on the disk;
+    nothing does where writing fails. What is no file, as a pipe or ``/dev/stdout``, is written as it is.
     """
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as stream:
@@ -27,9 +27,12 @@ def written_whole(path: Path) -> Iterator[TextIO]:
     try:
         with partial.open("w", encoding="utf-8") as stream:
             yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
         if target.exists():
             shutil.copymode(target, partial)
         partial.replace(target)
+        flush(target.parent)
     finally:
         partial.unlink(missing_ok=True)
 
