@@ -84,7 +84,7 @@ def test_facts_outlive_the_session_and_changes_are_counted(bench, larimar, tmp_p
     bench.forget([fact.id])
     assert bench.changes() == ([other], [fact])
     bench.undo()
-    assert bench.changes() == ([other], [])
+    assert bench.changes() == ([other], []) and bench.change_counts() == (1, 0)
     assert bench.facts("PORTUGAL") == [other] and bench.facts() == [other, fact]
     assert bench.export_lines(tmp_path / "facts.jsonl") == 2
     lines = [json.loads(line) for line in (tmp_path / "facts.jsonl").read_text().splitlines()]
@@ -95,6 +95,16 @@ def test_facts_outlive_the_session_and_changes_are_counted(bench, larimar, tmp_p
     larimar.edited_state = larimar.edited_state.cleared()
     again = Workbench(larimar, tmp_path / "demo.db")
     assert [each.target_new for each in again.facts()] == ["Oslo", TARGET]
+
+
+def test_of_many_changes_the_last_are_fetched_and_all_are_counted(bench, monkeypatch):
+    bench.model.write([{"prompt": f"House {number} is", "target_new": "red"} for number in range(4)])
+    fetched, entries = [], type(bench.model.edited_state.store.entries)
+    facts = entries.facts
+    monkeypatch.setattr(entries, "facts", lambda self, rows: fetched.extend(rows) or facts(self, rows))
+    written, gone = bench.changes(limit=2)
+    assert [fact.prompt for fact in written] == ["House 2 is", "House 3 is"]
+    assert gone == [] and len(fetched) == 2 and bench.change_counts() == (4, 0)
 
 
 def test_what_is_wrong_is_said(bench):

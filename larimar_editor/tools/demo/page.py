@@ -258,10 +258,13 @@ def _mark(yes: bool) -> str:
 
 
 def _changes(bench: Workbench) -> str:
-    written, gone = bench.changes()
+    (written, gone), (count, lost) = bench.changes(), bench.change_counts()
     lines = [f"- written: {fact.prompt} **{fact.target_new}**" for fact in written]
     lines += [f"- gone: {fact.prompt} **{fact.target_new}**" for fact in gone]
-    return "Changes since the point:\n\n" + "\n".join(lines) if lines else "No changes since the point."
+    if not lines:
+        return "No changes since the point."
+    last = ", the last of which are" if len(lines) < count + lost else ""
+    return f"Changes since the point: {count} written, {lost} gone{last}:\n\n" + "\n".join(lines)
 
 
 def _scores(bench: Workbench, prompt: str) -> Figure | None:

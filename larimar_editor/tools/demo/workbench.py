@@ -139,11 +139,16 @@ class Workbench:
         """Count changes from now on."""
         self._point = self.model.edited_state.store
 
-    def changes(self) -> tuple[list[Fact], list[Fact]]:
-        """Facts that were written and that are gone since the last point."""
+    def changes(self, limit: int = 50) -> tuple[list[Fact], list[Fact]]:
+        """The last facts that were written and that are gone since the last point, each in order."""
         before, now = self._point, self.model.edited_state.store
         gone, come = changed_rows(before, now)
-        return now.entries.facts(come), before.entries.facts(gone)
+        return now.entries.facts(come[-limit:]), before.entries.facts(gone[-limit:])
+
+    def change_counts(self) -> tuple[int, int]:
+        """How many facts were written and are gone since the last point."""
+        gone, come = changed_rows(self._point, self.model.edited_state.store)
+        return len(come), len(gone)
 
     def decided(self, prompt: str) -> str:
         """What the detector says of a prompt as a whole, for people."""
