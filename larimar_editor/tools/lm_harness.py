@@ -71,9 +71,9 @@ class LarimarLM(HFLM):
         order = sorted(range(len(requests)), key=lambda place: -sum(map(len, requests[place][1:])))
         results: list[tuple[float, bool] | None] = [None] * len(requests)
         bar = tqdm(total=len(requests), desc="loglikelihood", disable=disable_tqdm or self.rank != 0)
-        for places in self._batches(requests, order, size):
+        for places, questions in self._batches(requests, order, size):
             part = [requests[place] for place in places]
-            with self._told(part):
+            with self._told(questions):
                 scores = super()._loglikelihood_tokens(part, disable_tqdm=True, override_bs=size)
             for place, score in zip(places, scores, strict=True):
                 results[place] = score
@@ -81,17 +81,24 @@ class LarimarLM(HFLM):
         bar.close()
         return [score for score in results if score is not None]
 
-    def _batches(self, requests: Sequence[_Request], order: Sequence[int], size: int) -> Iterator[list[int]]:
-        """Places of requests that go together; two that have one text and different questions do not."""
-        batch: dict[tuple[int, ...], int] = {}
+    def _batches(
+        self, requests: Sequence[_Request], order: Sequence[int], size: int
+    ) -> Iterator[tuple[list[int], dict[tuple[int, ...], str]]]:
+        """Places of requests that go together, and the question of each row; two that have one text and
+        different questions do not.
+        """
+        places: list[int] = []
+        questions: dict[tuple[int, ...], str] = {}
         for place in order:
-            row = self._row(requests[place])
-            if len(batch) == size or row in batch:
-                yield list(batch.values())
-                batch = {}
-            batch[row] = place
-        if batch:
-            yield list(batch.values())
+            asked, row = requests[place][0], self._row(requests[place])
+            question = self._announced(asked[0]) if asked else ""
+            if len(places) == size or questions.get(row, question) != question:
+                yield places, questions
+                places, questions = [], {}
+            places.append(place)
+            questions[row] = question
+        if places:
+            yield places, questions
 
     def _row(self, request: _Request) -> tuple[int, ...]:
         """The tokens that the harness calls the model with."""
@@ -99,10 +106,8 @@ class LarimarLM(HFLM):
         return tuple((context + continuation)[-(self.max_length + 1) :][:-1])
 
     @contextmanager
-    def _told(self, requests: Sequence[_Request]) -> Iterator[None]:
-        self._questions = {
-            self._row(each): self._announced(each[0][0]) if each[0] else "" for each in requests
-        }
+    def _told(self, questions: dict[tuple[int, ...], str]) -> Iterator[None]:
+        self._questions = questions
         try:
             yield
         finally:

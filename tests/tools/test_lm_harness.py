@@ -121,6 +121,13 @@ def test_rows_of_one_text_with_different_questions_are_read_apart(model):
     assert together == apart
 
 
+def test_rows_of_one_text_with_one_question_go_together(model):
+    """As the choices of a question do where each is one token."""
+    ids = model.tokenizer("The capital of Portugal is").input_ids
+    requests = [(("The capital of Portugal is", " x"), ids, [token]) for token in (5, 6, 7, 8)]
+    assert [places for places, _ in model._batches(requests, range(4), 3)] == [[0, 1, 2], [3]]
+
+
 def test_the_trivia_of_the_examples_is_a_task(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     subprocess.run([sys.executable, str(EXAMPLE / "make_trivia.py"), "5"], check=True)
