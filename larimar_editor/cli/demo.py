@@ -33,11 +33,9 @@ def demo(
         ) from error
     from larimar_editor.pretrained.embedded import cache_folder
     from larimar_editor.tools.demo.workbench import Workbench
-    from larimar_editor.tools.opening import open_larimar
+    from larimar_editor.tools.opening import closing_state, open_larimar
 
     model = open_larimar(checkpoint, None, dtype, device, **settings_of(settings))
-    bench = Workbench(model, file or cache_folder() / "demo.db")
-    try:
-        page(bench).launch(server_name=host, server_port=port, share=False, inbrowser=browser, quiet=False)
-    finally:
-        model.close_state(keep=False)
+    with closing_state(model):
+        blocks = page(Workbench(model, file or cache_folder() / "demo.db"))
+        blocks.launch(server_name=host, server_port=port, share=False, inbrowser=browser, quiet=False)

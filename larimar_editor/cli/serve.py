@@ -43,14 +43,16 @@ def serve(
             f"the server needs more, or newer, packages ({error}): pip install '.[serve]' in a checkout",
             name=error.name,
         ) from error
-    from larimar_editor.tools.opening import open_larimar
+    from larimar_editor.tools.opening import closing_state, open_larimar
 
     if file is not None and facts is not None:
         raise typer.BadParameter(
             "--facts is read, and --file is edited: `larimar-editor facts import` joins them"
         )
     model = open_larimar(checkpoint, facts, dtype, device, **settings_of(settings))
-    if file is not None:
-        model.open_state(file)
-    typer.echo(f"{len(model.edited_state.store)} facts; http://{host}:{port}/v1, model {name}")
-    uvicorn.run(application(model, name, edits=file is not None), host=host, port=port, log_level="warning")
+    with closing_state(model):
+        if file is not None:
+            model.open_state(file)
+        typer.echo(f"{len(model.edited_state.store)} facts; http://{host}:{port}/v1, model {name}")
+        app = application(model, name, edits=file is not None)
+        uvicorn.run(app, host=host, port=port, log_level="warning")

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from larimar_editor.model.larimar import LarimarForCausalLM
@@ -44,3 +47,16 @@ def open_larimar(
         return model
     write_in_blocks(model, facts_in(path))
     return model
+
+
+@contextmanager
+def closing_state(model: LarimarForCausalLM) -> Iterator[None]:
+    """For as long as a tool runs, in the main thread: SIGTERM ends it as Ctrl-C does, and at the end the
+    state's file is closed, if one is open, so that everything is in the file alone then.
+    """
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        model.close_state(keep=False)
+        signal.signal(signal.SIGTERM, before)

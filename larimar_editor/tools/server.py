@@ -7,11 +7,13 @@ given another; its parts take one that is loaded.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Annotated, Any
 
+import torch
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field, ValidationError
 from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.completion import CompletionHandler
 from transformers.cli.serving.model_manager import ModelManager
@@ -19,7 +21,7 @@ from transformers.cli.serving.response import ResponseHandler
 from transformers.cli.serving.server import build_server
 from transformers.cli.serving.systemone import SystemOneHandler
 from transformers.cli.serving.transcription import TranscriptionHandler
-from transformers.cli.serving.utils import GenerationState
+from transformers.cli.serving.utils import GenerateManager, GenerationState
 
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.state.fact import Fact
@@ -33,7 +35,47 @@ _NOT_DONE: dict[str, tuple] = {
     "top_logprobs": (None, 0),
     "echo": (None, False),
     "response_format": (None, {"type": "text"}),
+    "text": (None, {}, {"format": {"type": "text"}}),
+    "presence_penalty": (None, 0),
+    "prediction": (None,),
+    "tool_choice": (None, "auto"),
+    "functions": (None, []),
+    "function_call": (None, "auto", "none"),
+    "previous_response_id": (None,),
+    "truncation": (None, "disabled"),
 }
+
+_TOLD: tuple[type[Exception], ...] = (
+    HTTPException,
+    RequestValidationError,
+    ValueError,
+    KeyError,
+    TypeError,
+    OSError,
+)
+
+_Said = Annotated[str, Field(min_length=1)]
+
+
+class _Options(BaseModel, strict=True):
+    """What transformers' handlers take unseen, as far as it can be done."""
+
+    max_tokens: int | None = Field(None, gt=0)
+    max_completion_tokens: int | None = Field(None, gt=0)
+    max_output_tokens: int | None = Field(None, gt=0)
+    temperature: float | None = Field(None, ge=0)
+    top_p: float | None = Field(None, ge=0, le=1)
+    frequency_penalty: float | None = Field(None, gt=-1)  # one more is what is divided by
+    seed: int | None = Field(None, ge=-(2**63), lt=2**64)
+    stop: _Said | Annotated[list[_Said], Field(min_length=1)] | None = None
+
+
+class _Chat(_Options):
+    messages: list[dict[str, Any]] = Field(min_length=1)
+
+
+class _Response(_Options):
+    input: str | Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
 class OneModel(ModelManager):
@@ -64,16 +106,55 @@ class OneModel(ModelManager):
         return [{"id": self.force_model, "object": "model", "owned_by": "larimar_editor", "created": 0}]
 
 
+class _Seeded(GenerateManager):
+    """Seeds in the thread that generates, between two answers: in another it would change one being drawn."""
+
+    def generate_streaming(
+        self, model: Any, processor: Any, inputs: Any, gen_config: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        self._seed(gen_config)
+        return super().generate_streaming(model, processor, inputs, gen_config, *args, **kwargs)
+
+    async def generate_non_streaming(
+        self, model: Any, processor: Any, inputs: Any, gen_config: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        self._seed(gen_config)
+        return await super().generate_non_streaming(model, processor, inputs, gen_config, *args, **kwargs)
+
+    def _seed(self, gen_config: Any) -> None:
+        if gen_config.seed is not None:
+            self.submit(torch.manual_seed, gen_config.seed)
+
+
+class _OneThread(GenerationState):
+    def __init__(self) -> None:
+        super().__init__()
+        self._manager = _Seeded()
+
+    def get_manager(self, model_id: str, use_cb: bool = False) -> _Seeded:
+        return self._manager
+
+
 class _AsAsked:
-    """Before a handler of transformers': a temperature draws, and what is not done is refused."""
+    """Before a handler of transformers': a temperature draws, and what is not done, or cannot be, is
+    refused.
+    """
+
+    _options: type[_Options] = _Options
 
     def _validate_request(self, body: dict) -> None:
         super()._validate_request(body)  # type: ignore[misc]
         if refused := sorted(name for name, nothing in _NOT_DONE.items() if body.get(name) not in nothing):
             raise HTTPException(400, f"this server does nothing about {', '.join(refused)}: leave it out")
+        try:
+            self._options.model_validate(body)
+        except ValidationError as error:
+            wrong = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in error.errors())
+            raise HTTPException(400, wrong) from error
 
     def _build_generation_config(self, body: dict, *args: Any, **kwargs: Any) -> Any:
-        config = super()._build_generation_config(body, *args, **kwargs)  # type: ignore[misc]
+        config = super()._build_generation_config(body | {"seed": None}, *args, **kwargs)  # type: ignore[misc]
+        config.seed = body.get("seed")  # see `_Seeded`
         draws = bool(body.get("temperature"))
         if draws or not body.get("generation_config"):  # whatever the decoder's own says
             config.do_sample = draws
@@ -81,7 +162,7 @@ class _AsAsked:
 
 
 class _Chats(_AsAsked, ChatCompletionHandler):
-    pass
+    _options = _Chat
 
 
 class _Completions(_AsAsked, CompletionHandler):
@@ -89,6 +170,8 @@ class _Completions(_AsAsked, CompletionHandler):
 
 
 class _Responses(_AsAsked, ResponseHandler):
+    _options = _Response
+
     async def handle_request(self, body: dict, request_id: str) -> Any:
         # OpenAI's client says nothing of a stream where it wants none.
         return await super().handle_request({"stream": False} | body, request_id)
@@ -104,7 +187,7 @@ def application(model: LarimarForCausalLM, name: str, edits: bool = False) -> Fa
         name: what clients ask for.
         edits: whether clients may list, write and forget facts, by ``/v1/facts``.
     """
-    manager, state = OneModel(model, name), GenerationState()
+    manager, state = OneModel(model, name), _OneThread()
     app = build_server(
         manager,
         _Chats(manager, state),
@@ -114,8 +197,8 @@ def application(model: LarimarForCausalLM, name: str, edits: bool = False) -> Fa
         systemone_handler=SystemOneHandler(manager, state),
         generation_state=state,
     )
-    app.add_exception_handler(HTTPException, _as_openai_says)
-    app.add_exception_handler(RequestValidationError, _as_openai_says)
+    for kind in _TOLD:
+        app.add_exception_handler(kind, _as_openai_says)
     if edits:
         _add_edits(app, model)
     return app
@@ -130,10 +213,7 @@ def _add_edits(app: FastAPI, model: LarimarForCausalLM) -> None:
 
     @app.post("/v1/facts", status_code=201)
     def write(facts: list[dict[str, Any]]) -> dict:
-        try:
-            return {"facts": [_shown(fact) for fact in model.write(facts)]}
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from error
+        return {"facts": [_shown(fact) for fact in model.write(facts)]}
 
     @app.delete("/v1/facts/{number}")
     def forget(number: int) -> dict:
@@ -157,7 +237,16 @@ def _shown(fact: Fact) -> dict[str, Any]:
 
 
 async def _as_openai_says(request: Request, error: Exception) -> JSONResponse:
-    """A refusal in the form in which OpenAI's client finds the message."""
-    status, message = (error.status_code, error.detail) if isinstance(error, HTTPException) else (422, error)
-    told = {"message": str(message), "type": "invalid_request_error", "param": None, "code": None}
-    return JSONResponse({"error": told}, status)
+    """What is wrong, in the form in which OpenAI's client finds the message: with a request, unless the
+    state's file could not be read or written.
+    """
+    status, message, kind = 400, str(error), "invalid_request_error"
+    if isinstance(error, HTTPException):
+        status, message = error.status_code, str(error.detail)
+    elif isinstance(error, RequestValidationError):
+        status = 422
+    elif isinstance(error, KeyError):
+        message = f"the request lacks {error}"
+    elif isinstance(error, OSError):
+        status, kind = 503, "server_error"
+    return JSONResponse({"error": {"message": message, "type": kind, "param": None, "code": None}}, status)

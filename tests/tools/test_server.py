@@ -2,12 +2,18 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
+from typer.testing import CliRunner
+
+from larimar_editor import cli
 
 openai = pytest.importorskip("openai")
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
@@ -84,12 +90,105 @@ def test_a_temperature_draws_and_without_one_nothing_is_drawn(client):
     assert len(set(say(temperature=1.5))) > 1 and len(set(say())) == 1
 
 
+def test_a_seed_repeats_an_answer_whatever_is_asked_meanwhile(client):
+    say = lambda seed: (
+        asked(client, "Tell me a story about a boat.", seed=seed, max_tokens=12, temperature=1.5)
+        .choices[0]
+        .message.content
+    )
+    alone = [say(seed) for seed in (1, 2, 3)]
+    with ThreadPoolExecutor(3) as several:
+        assert [*several.map(say, (1, 2, 3))] == alone
+
+
 @pytest.mark.parametrize(
-    "option", [{"n": 2}, {"logprobs": True}, {"response_format": {"type": "json_object"}}], ids=str
+    "option",
+    [
+        {"n": 2},
+        {"logprobs": True},
+        {"response_format": {"type": "json_object"}},
+        {"presence_penalty": 0.5},
+        {"tool_choice": "required"},
+        {"functions": [{"name": "f"}]},
+        {"function_call": {"name": "f"}},
+        {"prediction": {"type": "content", "content": "x"}},
+    ],
+    ids=str,
 )
 def test_what_is_not_done_is_refused(client, option):
     with pytest.raises(openai.BadRequestError, match=f"does nothing about {next(iter(option))}"):
         asked(client, "What is the capital of Portugal?", **option)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"previous_response_id": "resp_1"},
+        {"text": {"format": {"type": "json_object"}}},
+        {"truncation": "auto"},
+    ],
+    ids=str,
+)
+def test_what_is_not_done_for_a_response_is_refused(client, option):
+    with pytest.raises(openai.BadRequestError, match=f"does nothing about {next(iter(option))}"):
+        client.responses.create(model="larimar", input="Hello", **option)
+
+
+CHAT = {"messages": [{"role": "user", "content": "Hello"}]}
+
+
+@pytest.mark.parametrize(
+    ("route", "asked", "wrong"),
+    [
+        ("chat/completions", {}, "messages"),
+        ("chat/completions", {"messages": []}, "messages"),
+        ("chat/completions", {"messages": [{"content": "Hello"}]}, "lacks 'role'"),
+        ("chat/completions", CHAT | {"temperature": -1}, "temperature"),
+        ("chat/completions", CHAT | {"temperature": "warm"}, "temperature"),
+        ("chat/completions", CHAT | {"frequency_penalty": -1}, "frequency_penalty"),
+        ("chat/completions", CHAT | {"stop": []}, "stop"),
+        ("chat/completions", CHAT | {"seed": "a"}, "seed"),
+        ("chat/completions", CHAT | {"max_completion_tokens": 0}, "max_completion_tokens"),
+        ("chat/completions", CHAT | {"generation_config": "{"}, "Expecting"),
+        ("completions", {"prompt": "x", "max_tokens": -1}, "max_tokens"),
+        ("responses", {"input": []}, "input"),
+        ("responses", {"input": "x", "max_output_tokens": 0}, "max_output_tokens"),
+    ],
+    ids=str,
+)
+def test_a_request_that_cannot_be_done_is_refused_as_openai_does(tiny, route, asked, wrong):
+    """OpenAI's client asks again after a 500."""
+    refused = TestClient(application(tiny, "larimar")).post(f"/v1/{route}", json=asked)
+    assert refused.status_code == 400 and wrong in refused.json()["error"]["message"]
+
+
+def test_a_file_that_cannot_be_written_is_no_fault_of_the_request(tiny, tmp_path):
+    tiny.open_state(tmp_path / "facts.db")
+    tiny.close_state()
+    tiny.open_state(tmp_path / "facts.db", read_only=True)
+    failed = TestClient(application(tiny, "larimar", edits=True)).post("/v1/facts", json=[FACT])
+    assert failed.status_code == 503 and "read only" in failed.json()["error"]["message"]
+    tiny.close_state()
+
+
+def test_a_server_that_is_ended_closes_its_file(tiny, tmp_path, monkeypatch):
+    """uvicorn shuts down, and raises the signal again that told it to."""
+    path, before = tmp_path / "facts.db", signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def run(*args, **options):
+        tiny.write([FACT])
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+            raise AssertionError("went on")
+
+    monkeypatch.setattr("larimar_editor.tools.opening.open_larimar", lambda *args, **settings: tiny)
+    monkeypatch.setattr("uvicorn.run", run)
+    try:
+        ended = CliRunner().invoke(cli.app, ["serve", "--file", str(path)])
+        assert ended.exit_code == 0 and signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not path.with_name("facts.db-wal").exists() and b"Portugal" in path.read_bytes()
 
 
 def test_facts_are_edited_while_the_server_runs_and_are_in_the_file(tiny, tmp_path):
