@@ -86,14 +86,15 @@ class Reference:
     """The reference memory and the rule that reads it. Immutable.
 
     Attributes:
-        rows: ``(K, key_size)``, float64; the first ``used`` slots of ``order`` hold keys when it is built
-            from prompts.
+        rows: ``(K, key_size)``, float64; when it is built from prompts those in use are written keys.
         in_use: bool ``(K,)``, on the CPU, so that bookkeeping waits for no GPU; rows that take part in
             addressing.
         addressing: "gaussian" or "pseudoinverse".
         alpha: the Gaussian's width, see `gaussian_weights`.
         grows: whether a written key takes a free row (reference memory built from prompts) or the
             rows stay as they were given (random, or the trained prior).
+        pseudoinverse: of the rows in use, ``(key_size, rows in use)``, where keys nearly equal count as one:
+            kept, so that addressing takes no decomposition. None with "gaussian".
     """
 
     rows: Tensor

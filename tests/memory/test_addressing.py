@@ -74,8 +74,9 @@ def test_keys_written_into_a_reference_from_prompts_get_rows_of_their_own(addres
 def test_a_full_reference_shares_rows_and_a_released_row_is_taken_again():
     keys = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     full = Reference.from_prompts(2, 4).extended(keys)
-    assert full.in_use.all()
-    torch.testing.assert_close(full.weights(keys[2:]).sum(), torch.tensor(1.0).double())
+    assert full.in_use.all() and torch.equal(full.rows, keys[:2].double())
+    shared = gaussian_weights(keys[2:].double(), keys[:2].double())
+    torch.testing.assert_close(full.weights(keys[2:]), shared, atol=0, rtol=0)
     released = full.released(torch.tensor([True, False]))
     assert torch.equal(released.extended(keys[2:]).weights(keys[2:])[0], torch.tensor([1.0, 0.0]).double())
 
