@@ -12,6 +12,7 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicLayer
 
 from larimar_editor.model.rotary import PositionCode, position_codes
+from larimar_editor.model.tokenizer import opening_token
 from larimar_editor.utils.locks import decoder_lock
 from larimar_editor.utils.text import cut_to
 
@@ -103,15 +104,8 @@ class DecoderStates:
 
     @property
     def bos_token_id(self) -> int:
-        """The token that opens every encoded text: the tokenizer's BOS, else the decoder's, else EOS.
-
-        Where a decoder has a BOS that its tokenizer does not set, as Qwen's, the tokenizer's EOS would not
-        do: it is another in a chat model, and EasyEdit sets one of its own.
-        """
-        own = getattr(self.decoder.config, "bos_token_id", None)
-        own = own if isinstance(own, int) else None
-        named = (self.tokenizer.bos_token_id, own, self.tokenizer.eos_token_id)
-        return next(token for token in named if token is not None)
+        """The token that opens every encoded text; see `opening_token`."""
+        return opening_token(self.tokenizer, self.decoder.config)
 
     @torch.no_grad()
     def last_tokens(self, texts: Sequence[str], count: int) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from larimar_editor.model.tokenizer import opening_token
 from larimar_editor.utils.json_files import records_in, write_records
 from larimar_editor.utils.sampling import nucleus
 from larimar_editor.utils.sentences import sentences
@@ -46,9 +47,10 @@ def paragraphs(paths: Sequence[Path]) -> Iterator[str]:
         FileNotFoundError: a file that is not there.
         ValueError: a JSON line without ``text``.
     """
-    for path in paths:
+    for path in paths:  # before the first is read, which may take long
         if not path.exists():
             raise FileNotFoundError(f"no text file {path}")
+    for path in paths:
         if path.suffix == ".jsonl":
             yield from (record["text"] for record in records_in(path, needs=["text"]))
         else:
@@ -114,7 +116,7 @@ def sampled_texts(
     Unfinished sentences, short ones and repetitions are counted in ``counts.dropped``. A decoder that has
     little to say ends the search after ten times ``count`` samples.
     """
-    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    start = opening_token(tokenizer, decoder.config)
     prompt = torch.full((batch_size, 1), start, device=next(decoder.parameters()).device)
     seen: set[str] = set()
     with torch.random.fork_rng():
