@@ -108,7 +108,8 @@ def refit(
     """Make the encoder of a trained Larimar anew, in place, and move its ``W_M`` onto the new codes.
 
     What training has changed in ``W_M`` is kept, of the old codes that least squares make of the new; to it
-    comes what the new codes hold and the old did not. To be trained on from there.
+    comes what the new codes hold and the old did not. To be trained on from there. Weights of an internal
+    scope detector are dropped: they are of the old codes.
 
     Args:
         model: nothing is written to it, and its encoder is its decoder's states.
@@ -116,7 +117,8 @@ def refit(
         first_layer, batch_size, seed, progress: as for `fit`.
 
     Raises:
-        ValueError: another kind of encoder, a memory that is not empty, or too few texts.
+        ValueError: another kind of encoder, a memory that is not empty, a scope detector that is of the
+            encoder as it is, or too few texts.
     """
     if model.config.encoder_type != "decoder-states" or model.config.tied_projection:
         raise ValueError(
@@ -124,6 +126,11 @@ def refit(
         )
     if not model.is_empty():
         raise ValueError("the facts in memory are codes of the encoder as it is: forget them first")
+    if model.config.scope == "internal":
+        raise ValueError(
+            "scope: internal is of the encoder as it is: let the external detector decide first "
+            "(`larimar-editor calibrate --checkpoint FOLDER --write`)"
+        )
     states, old, w_m = model.states, model.analysis, model.projection
     rows = _collect(states, texts, w_m.slots, w_m.code_size, batch_size, progress)
     # On the CPU, where the rows are.
@@ -145,6 +152,7 @@ def refit(
     gains = w_m.gain.detach().cpu().expand(w_m.shape).flatten()
     _set(w_m, its_mean + gains * constant, scale, moved / scale[:, None])
     _set(old, mean, scale, basis)
+    model.detectors.weights = model.detectors.external_weights
     _note(model, texts, explained)
 
 

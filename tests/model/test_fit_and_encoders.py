@@ -82,6 +82,17 @@ def test_an_encoder_that_something_hangs_on_is_not_made_anew(tiny):
     assert torch.equal(untied.analysis.basis, before)
 
 
+def test_an_internal_detector_does_not_outlive_the_codes_that_it_is_of(tokenizer):
+    model = make_tiny(tokenizer, tied_projection=False, scope="internal")
+    model.detectors.weights = {name: torch.zeros(1) for name in ("weight", "bias", "metric")}
+    with pytest.raises(ValueError, match="scope: internal"):
+        refit(model, SENTENCES, progress=False)
+    assert len(model.detectors.weights) == 3
+    model.config.scope = "none"
+    refit(model, SENTENCES, progress=False)
+    assert model.detectors.weights.keys() == {"metric"}
+
+
 def test_the_projection_undoes_the_codes_on_its_span():
     projection = KeyValueProjection((2, 2, 1, 4), 16, 3)
     projection.basis.data = torch.linalg.qr(torch.randn(16, 16))[0]
