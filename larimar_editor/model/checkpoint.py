@@ -4,16 +4,15 @@ copied.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers.utils import cached_file
@@ -24,7 +23,7 @@ from larimar_editor.model.scoping import INTERNAL
 from larimar_editor.model.settings import DETECTOR_SETTINGS
 from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.scope.low_rank import SCALE
-from larimar_editor.utils.files import flush
+from larimar_editor.utils.files import flush, undamaged, written
 
 if TYPE_CHECKING:
     from larimar_editor.model.larimar import LarimarForCausalLM
@@ -116,7 +115,8 @@ def _write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor
     try:
         new[CONFIG].write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         whole = {name: value.contiguous() for name, value in tensors.items()}
-        save_file(whole, new[WEIGHTS], metadata={"format": "pt"})
+        with written(folder / WEIGHTS):
+            save_file(whole, new[WEIGHTS], metadata={"format": "pt"})
         for path in new.values():
             flush(path)
         for name, path in new.items():
@@ -155,15 +155,6 @@ def external_detector_of(
     return weights, {name: getattr(config, name) for name in DETECTOR_SETTINGS}
 
 
-@contextlib.contextmanager
-def _undamaged(path: Path) -> Iterator[None]:
-    """Reading a weights file; a ValueError where it is damaged."""
-    try:
-        yield
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
-
-
 def detector_weights(folder: Path) -> dict[str, Tensor]:
     """The weights of a checkpoint's scope detectors, by name; nothing else of the file is read.
 
@@ -171,7 +162,7 @@ def detector_weights(folder: Path) -> dict[str, Tensor]:
         ValueError: a damaged file.
     """
     path = folder / WEIGHTS
-    with _undamaged(path), safe_open(path, framework="pt") as file:
+    with undamaged(path), safe_open(path, framework="pt") as file:
         names = [name for name in file.keys() if name.startswith(_SCOPE)]
         return {name.removeprefix(_SCOPE): file.get_tensor(name) for name in names}
 
@@ -187,11 +178,14 @@ def save_with_detector(
         folder: where it goes, which may be ``source``.
         config: its configuration, with the settings that belong to the new detectors.
         weights: of the new detectors, as `detector_weights` gives them.
+
+    Raises:
+        ValueError: a damaged file in ``source``.
     """
-    dtype = stored_dtype(source)
-    tensors = {
-        name: value for name, value in load_file(source / WEIGHTS).items() if not name.startswith(_SCOPE)
-    }
+    path = source / WEIGHTS
+    with undamaged(path):
+        dtype, every = stored_dtype(source), load_file(path)
+    tensors = {name: value for name, value in every.items() if not name.startswith(_SCOPE)}
     tensors |= {f"{_SCOPE}{name}": value for name, value in _in_dtype(weights, dtype).items()}
     _write(folder, config.to_diff_dict(), tensors)
 
@@ -223,7 +217,7 @@ def load_weights(model: LarimarForCausalLM, folder: Path) -> None:
         ValueError: a damaged file, or weights of other names or shapes.
     """
     path = folder / WEIGHTS
-    with _undamaged(path):
+    with undamaged(path):
         tensors = load_file(path)
     model.prior = tensors.pop("prior", None)
     scope = [name for name in tensors if name.startswith(_SCOPE)]

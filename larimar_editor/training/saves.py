@@ -1,5 +1,5 @@
 """What a run goes on from, on disk: its state (what is trained and the optimiser's moments), whole or not at
-all; and how far it goes.
+all; what it is made of; and how far it goes.
 """
 
 from __future__ import annotations
@@ -8,12 +8,15 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from larimar_editor.utils.files import flush
+from larimar_editor.utils.files import flush, undamaged, written, written_whole
+
+_STATE, _SETTINGS = "state.safetensors", "settings.json"
 
 
 def folder_of(states: Path, step: int) -> Path:
@@ -29,6 +32,9 @@ def save(folder: Path, step: int, trained: Mapping[str, Tensor], optimiser: torc
         step: steps done.
         trained: parameters by name, and what else is to come back.
         optimiser: AdamW over the parameters.
+
+    Raises:
+        OSError: it could not be written, as on a full disk; the state before it is still there.
     """
     tensors: dict[str, Tensor] = {f"parameter.{name}": value.detach() for name, value in trained.items()}
     for name, value in trained.items():
@@ -37,16 +43,64 @@ def save(folder: Path, step: int, trained: Mapping[str, Tensor], optimiser: torc
     unfinished = folder / "unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    save_file(
-        {name: tensor.cpu().contiguous() for name, tensor in tensors.items()},
-        unfinished / "state.safetensors",
-    )
+    save_tensors(unfinished / _STATE, tensors)
     note_step(unfinished, step)
     for path in (*unfinished.iterdir(), unfinished):
         flush(path)
     unfinished.replace(new)
     flush(folder)
     remove_others(new)
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a file of tensors, whole or not at all.
+
+    Raises:
+        OSError: it could not be written, as on a full disk; what was there is still there.
+    """
+    partial = path.with_name(f".{path.name}.new")
+    try:
+        with written(path):
+            save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, partial)
+        flush(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """What `save_tensors` wrote.
+
+    Raises:
+        ValueError: a damaged file.
+    """
+    with undamaged(path):
+        return load_file(path)
+
+
+def note_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Keep what a run is made of beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / _SETTINGS) as file:
+        file.write(json.dumps(settings, indent=2) + "\n")
+
+
+def noted_settings(folder: Path) -> dict[str, Any]:
+    """What `note_settings` kept; nothing where it did not."""
+    path = folder / _SETTINGS
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def refuse_other_settings(folder: Path, before: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """A run that was begun goes on with the same.
+
+    Raises:
+        ValueError: one of ``settings`` is another than ``before``.
+    """
+    if changed := [name for name, value in settings.items() if before.get(name) != value]:
+        raise ValueError(
+            f"the run in {folder} was begun with other settings ({', '.join(changed)}): choose another --out"
+        )
 
 
 def remove_others(state: Path) -> None:
@@ -91,14 +145,15 @@ def restore(state: Path, trained: Mapping[str, Tensor], optimiser: torch.optim.O
     """Put a state back in place; returns its step.
 
     Raises:
-        ValueError: a state of another run's parameters.
+        ValueError: a damaged state, or one of another run's parameters; nothing is put in place.
     """
-    tensors = load_file(state / "state.safetensors")
-    expected = {f"parameter.{name}" for name in trained}
-    stored = {name for name in tensors if name.startswith("parameter.")}
-    if stored != expected:
+    tensors = load_tensors(state / _STATE)
+    expected = {f"parameter.{name}": value.shape for name, value in trained.items()}
+    stored = {name: value.shape for name, value in tensors.items() if name.startswith("parameter.")}
+    names = sorted(expected.keys() | stored.keys())
+    if differing := [name for name in names if expected.get(name) != stored.get(name)]:
         raise ValueError(
-            f"{state} is of a run that trains other parameters: {sorted(stored ^ expected)[:4]}; choose "
+            f"{state} is of a run that trains other parameters, or of other shapes: {differing[:4]}; choose "
             "another --out"
         )
     for name, value in trained.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
+from safetensors import SafetensorError
 
 
 @contextmanager
@@ -35,6 +36,24 @@ def written_whole(path: Path) -> Iterator[TextIO]:
         flush(target.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def undamaged(path: Path) -> Iterator[None]:
+    """Reading a file of tensors; a ValueError with its path where it is damaged."""
+    try:
+        yield
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Writing a file of tensors; an OSError with its path where that fails, as on a full disk."""
+    try:
+        yield
+    except SafetensorError as error:
+        raise OSError(f"{path} could not be written: {error}") from error
 
 
 def shipped_folders(name: str) -> tuple[Path, Path]:
