@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+import warnings
 from collections.abc import Mapping
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
@@ -17,13 +17,23 @@ from larimar_editor.model.encoders import DecoderStateEncoder, TransformerEncode
 from larimar_editor.training import probe, saves
 from larimar_editor.training.episodes import kl_strength
 from larimar_editor.training.parameters import set_learning_rates, trained_parameters
-from larimar_editor.training.run import Run, UnderWay, finish, note_settings, resumed, save_run
+from larimar_editor.training.run import (
+    Run,
+    UnderWay,
+    finish,
+    is_finished,
+    note_settings,
+    refuse_other_settings,
+    resumed,
+    save_run,
+)
 from larimar_editor.training.run_log import Metrics
 from larimar_editor.training.starts import regress
 
 
 def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
-    """Train to the last step, from the last save on if there is one, and write the checkpoint.
+    """Train to the last step, from the last save on if there is one, and write the checkpoint. That of a run
+    which was at its last step stays as it is.
 
     Args:
         run: of `larimar_editor.training.opening.prepare`.
@@ -31,7 +41,7 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
         progress: whether to show a progress bar.
 
     Returns:
-        the last evaluation.
+        the last evaluation, with the steps that the run has gone.
 
     Raises:
         ValueError: the run has gone further than its steps, or was begun with other settings.
@@ -39,15 +49,23 @@ def train(run: Run, until: int | None = None, progress: bool = True) -> dict:
     settings, optimisation = run.settings, run.settings.optimisation
     main = run.accelerator.is_main_process
     newest = saves.last_within(run.states, optimisation.steps, run.out)
-    note_settings(run, begun=newest is not None)
+    if newest is not None:
+        refuse_other_settings(run)
     if settings.start == "regression":
         _regress(run, progress and main, begun=newest is not None)
     plain = optimiser_of(run)
     start = {name: value.detach().clone() for name, value in run.trained.items()} if optimisation.keep else {}
     under_way = resumed(run, plain, newest)
-    last = saves.last_step(optimisation.steps, until)
+    note_settings(run)
+    last = max(under_way.first, saves.last_step(optimisation.steps, until))
     result = _take_steps(run, under_way, last, progress and main)
-    if main and last == optimisation.steps:
+    if main and under_way.first == optimisation.steps and is_finished(run):
+        warnings.warn(
+            f"{run.out} has its {last} steps, and its checkpoint stays as it is: remove that to have it "
+            "written anew",
+            stacklevel=2,
+        )
+    elif main and last == optimisation.steps:
         _keep_share(run, start)
         finish(run)
     run.accelerator.wait_for_everyone()
@@ -62,12 +80,13 @@ def _regress(run: Run, progress: bool, begun: bool) -> None:
     encoder = larimar.latent_encoder
     assert isinstance(encoder, TransformerEncoder), "as `starts` has made sure"
     if begun and kept.exists():
-        encoder.load_state_dict(load_file(kept))
+        encoder.load_state_dict(saves.load_tensors(kept))
         return
     errors = regress(encoder, texts, target.encode, run.settings.regression_steps, progress=progress)
     if run.accelerator.is_main_process:  # whose encoder is every process' from the first step on
+        run.out.mkdir(parents=True, exist_ok=True)
         (run.out / "regression.json").write_text(json.dumps(errors), encoding="utf-8")
-        save_file({name: value.contiguous() for name, value in encoder.state_dict().items()}, kept)
+        saves.save_tensors(kept, encoder.state_dict())
 
 
 def optimiser_of(run: Run) -> torch.optim.AdamW:

@@ -6,24 +6,26 @@ import contextlib
 import dataclasses
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedType
 from torch import nn
 
+from larimar_editor.model.checkpoint import local_checkpoint
 from larimar_editor.training import saves
 from larimar_editor.training.objective import LarimarObjective
 from larimar_editor.training.rows import RowMaker, Rows
 from larimar_editor.training.run_log import plot_training
 from larimar_editor.training.settings import TrainingSettings
 from larimar_editor.training.sources import Stream
-from larimar_editor.utils.files import written_whole
 
 # Settings that a run may go on with though it was begun with others: how long, how fast, how often looked at.
-_MAY_CHANGE = {"optimisation", "evaluate_every", "save_every", "cache_latents"}
+# Of the optimisation all but texts_per_step, by which records are taken.
+_MAY_CHANGE = {"optimisation", "evaluate_every", "save_every"}
 
 
 @dataclass
@@ -85,28 +87,33 @@ class Run:
             yield self.maker.make(mine, rng).to(accelerator.device)
 
 
-def note_settings(run: Run, begun: bool) -> None:
-    """Keep what a run is made of beside it; one that was begun goes on with the same.
+def refuse_other_settings(run: Run) -> None:
+    """A run that was begun goes on with the same settings.
 
     Raises:
         ValueError: the run was begun with other data, another start or another objective; in every process.
     """
-    path = run.out / "settings.json"
-    values = json.loads(json.dumps(dataclasses.asdict(run.settings), default=str))
-    if begun and path.exists():
-        before = json.loads(path.read_text(encoding="utf-8"))
-        changed = [key for key in values if key not in _MAY_CHANGE and before.get(key) != values[key]]
-        if changed:
-            raise ValueError(
-                f"the run in {run.out} was begun with other settings ({', '.join(changed)}): choose another "
-                "--out"
-            )
+    if before := saves.noted_settings(run.out):
+        saves.refuse_other_settings(run.out, _kept(before), _kept(_values(run)))
+
+
+def note_settings(run: Run) -> None:
+    """Keep what a run is made of beside it."""
     # Every process compares, before the first writes: if that alone refused, the others would wait for it.
     run.accelerator.wait_for_everyone()
     if run.accelerator.is_main_process:
-        run.out.mkdir(parents=True, exist_ok=True)
-        with written_whole(path) as file:
-            file.write(json.dumps(values, indent=2) + "\n")
+        saves.note_settings(run.out, _values(run))
+
+
+def _values(run: Run) -> dict[str, Any]:
+    """Its settings as JSON gives them back."""
+    return json.loads(json.dumps(dataclasses.asdict(run.settings), default=str))
+
+
+def _kept(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that stay as the run goes on."""
+    kept = {name: value for name, value in values.items() if name not in _MAY_CHANGE}
+    return kept | {"optimisation.texts_per_step": values["optimisation"]["texts_per_step"]}
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,14 @@ def save_run(run: Run, step: int, optimiser: torch.optim.Optimizer) -> None:
         saves.remove_others(folder)
 
 
+def is_finished(run: Run) -> bool:
+    """Whether the run's folder has the checkpoint of its last step, as `finish` wrote it or as it was changed
+    since.
+    """
+    there = local_checkpoint(run.out / "checkpoint") is not None and (run.out / "state.json").exists()
+    return there and saves.step_of(run.out) == run.settings.optimisation.steps
+
+
 def finish(run: Run) -> Path:
     """Write the checkpoint folder from the run's present weights, as float16, and the curves."""
     larimar = run.objective.larimar
@@ -162,5 +177,6 @@ def finish(run: Run) -> Path:
     core = sample[:, : larimar.config.latent_size]
     larimar.config.latent_norm = float(core.norm(dim=1).mean())
     larimar.save_pretrained(run.out / "checkpoint", dtype=torch.float16)
+    saves.note_step(run.out, run.settings.optimisation.steps)
     plot_training(run.out)
     return run.out / "checkpoint"

@@ -8,10 +8,10 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 from tqdm.auto import tqdm
@@ -176,10 +176,8 @@ class _Training:
     def write_weights(self) -> None:
         """Put the averages in the parameters' place, and write the stage's weights."""
         _move(self.trained.values(), self.averages.values(), 0.0)
-        weights = {
-            name: value.to(torch.bfloat16).contiguous() for name, value in self.stage.weights().items()
-        }
-        save_file(weights, self.folder / WEIGHTS)
+        weights = {name: value.to(torch.bfloat16) for name, value in self.stage.weights().items()}
+        saves.save_tensors(self.folder / WEIGHTS, weights)
 
 
 def _take_steps(training: _Training, facts: Sequence[dict], numbers: range, workers: int) -> None:
@@ -207,7 +205,7 @@ def _take_steps(training: _Training, facts: Sequence[dict], numbers: range, work
 
 
 def _loss(stage: Stage, examples: Sequence[Example], seed: int) -> Tensor:
-    """The loss of a batch; its dropout is the same for the same seed."""
+    """The loss of a batch; what it draws, as the reader does, is the same for the same seed."""
     device = next(stage.network.parameters()).device
     fast = bfloat16_is_fast(device)
     with torch.random.fork_rng(), torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast):
@@ -222,11 +220,15 @@ def _move(places: Iterable[Tensor], towards: Iterable[Tensor], share: float) -> 
 
 
 def trained_weights(folder: Path) -> dict[str, Tensor]:
-    """What a checkpoint holds of the stages that a run has trained, by name."""
+    """What a checkpoint holds of the stages that a run has trained, by name.
+
+    Raises:
+        ValueError: a damaged file.
+    """
     return {
         f"{path.parent.name}.{name}": value
         for path in sorted(folder.glob(f"*/{WEIGHTS}"))
-        for name, value in load_file(path).items()
+        for name, value in saves.load_tensors(path).items()
     }
 
 
@@ -248,10 +250,16 @@ def _batch(facts: Sequence[dict], schedule: Schedule, step: int) -> list[Example
     """The same for the same step, whatever came before."""
     size = schedule.batch_size
     each = max(1, len(facts) // size)  # steps of one pass over the facts
-    order = random.Random(f"{schedule.seed} {step // each}").sample(range(len(facts)), len(facts))
+    order = _order(len(facts), schedule.seed, step // each)
     rng = random.Random(f"{schedule.seed} {step} examples")
     chosen = order[(step % each) * size : (step % each + 1) * size]
     examples = [made for place in chosen if (made := example(facts[place], rng))]
     if not examples:
         raise ValueError("the facts have nothing that asks the same and nothing that does not")
     return examples
+
+
+@lru_cache(maxsize=1)
+def _order(facts: int, seed: int, passed: int) -> list[int]:
+    """Of the facts, in the pass after so many; all its steps go by it."""
+    return random.Random(f"{seed} {passed}").sample(range(facts), facts)

@@ -4,11 +4,13 @@ into a checkpoint at the end.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from safetensors.torch import save
 from torch import Tensor
 
 from larimar_editor.model.detector import StoredDetector
@@ -16,6 +18,7 @@ from larimar_editor.model.scoping import INTERNAL, NO_READER
 from larimar_editor.scope.detectors import sentence_encoder, stage_weights
 from larimar_editor.scope.look import READS_TARGET, CloserLook
 from larimar_editor.scope.low_rank import mixed, shortened
+from larimar_editor.training import saves
 from larimar_editor.training.detector.loop import (
     WEIGHTS,
     Schedule,
@@ -99,12 +102,30 @@ class DetectorRun:
         until: int | None = None,
         workers: int = 0,
     ) -> None:
-        """Train the stages, each as `train_stage`; ``rank`` None is each one's of `RANKS`."""
+        """Train the stages, each as `train_stage`; ``rank`` None is each one's of `RANKS`.
+
+        Raises:
+            ValueError: as `train_stage`; or a stage in the folder was begun with another rank, encoder, start
+                or seed. Data and schedule may be others.
+        """
         also = {} if self.second is None else {"look": self.second}
+        ranks = {name: rank or RANKS[name] for name in self.stages}
+        begun = {name: self._begun_with(name, ranks[name], schedule.seed) for name in self.stages}
+        for name, settings in begun.items():  # of all, before the first is trained
+            if saves.last(folder := self.out / name) is not None:
+                saves.refuse_other_settings(folder, saves.noted_settings(folder) or settings, settings)
         for name in self.stages:
+            if saves.last(self.out / name) is None:
+                saves.note_settings(self.out / name, begun[name])
             encoder = sentence_encoder(self.encoder, self.device)
-            stage = STAGES[name](encoder, rank or RANKS[name], self.starts.get(name), **also)
+            stage = STAGES[name](encoder, ranks[name], self.starts.get(name), **also)
             train_stage(stage, facts, schedule, self.out / name, until, workers)
+
+    def _begun_with(self, name: str, rank: int, seed: int) -> dict[str, Any]:
+        """What makes a stage another one, as JSON gives it back; its start by a digest."""
+        own = {key: value.contiguous() for key, value in self.starts.get(name, {}).items()}
+        start = hashlib.sha256(save(own)).hexdigest()[:16] if own else None
+        return {"rank": rank, "encoder": self.encoder, "start": start, "seed": seed}
 
     def refuse_in_part(self, schedule: Schedule, until: int | None = None) -> None:
         """Before hours of training: whether `write` will have what it needs after `train` with these.

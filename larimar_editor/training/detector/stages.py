@@ -31,7 +31,6 @@ TEMPERATURE = 0.05
 # A pair's share in what the third stage learns from: p (1 - p), of the second's log-odds times _HARDNESS, and
 # _EASY of any.
 _HARDNESS, _EASY = 0.6, 0.02
-DROPOUT = 0.0  # the encoder's own is set to this: no stage has learned all there is to learn
 _CHUNKS = 3  # parts of a batch, by length, each padded for itself; on a GPU padding costs less than parts do
 _LAYERS = ["query", "key", "value", "dense", "q", "k", "v", "o"]  # as BERT and MPNet name them
 
@@ -223,7 +222,7 @@ def _adapted(
     network.set_attn_implementation("eager")  # half the time of a step for texts this short
     for module in network.modules():
         if isinstance(module, nn.Dropout):
-            module.p = DROPOUT
+            module.p = 0.0  # no stage has learned all there is to learn
     settings = LoraConfig(r=rank, lora_alpha=rank, target_modules=_LAYERS, exclude_modules=["pooler.dense"])
     if layers is not None:
         settings.layers_to_transform, settings.layers_pattern = list(layers), "layer"
