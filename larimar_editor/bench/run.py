@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -166,9 +166,8 @@ class Subject:
     def training_speed(self) -> dict:
         """See `larimar_editor.bench.training`."""
         assert self.training is not None, "checked by the command"
-        settings = replace(TrainingSettings.from_yaml(self.training), cache_latents=False)
         run = open_run(
-            settings,
+            TrainingSettings.from_yaml(self.training),
             self.out,
             "cpu" if self.device == "cpu" else "auto",
             self.dtype,

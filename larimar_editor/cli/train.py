@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated, Literal, Optional
@@ -39,10 +38,7 @@ def train(
     from larimar_editor.training.opening import open_run
     from larimar_editor.training.settings import TrainingSettings
 
-    values = TrainingSettings.from_yaml(settings, settings_of(set_))
-    if dry_run:
-        values = dataclasses.replace(values, cache_latents=False)
-    run = open_run(values, out, device, dtype)
+    run = open_run(TrainingSettings.from_yaml(settings, settings_of(set_)), out, device, dtype)
     report = loop.dry_run(run) if dry_run else loop.train(run, until)
     if run.accelerator.is_main_process:
         typer.echo(json.dumps({"out": str(out)} | report))

@@ -5,7 +5,7 @@ is trained.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -180,12 +180,15 @@ class LarimarObjective(nn.Module):
         """``-ln p(x_i | x_{i-1} .. x_1)`` of the texts, nothing in memory (paper, eq. (obj), last term).
         Facts are for the memory: of their answers the decoder itself is to learn nothing.
         """
+        larimar = self.larimar
         texts = ~rows.other & ~rows.fact
         if not bool(texts.any()):
             return self.prior.new_zeros(())
         ids, wanted = rows.ids[texts], rows.weights[texts, 1:] > 0
-        hidden = hidden_states(self.larimar.decoder, ids)[:, :-1][wanted]
-        return _surprise(self.larimar.decoder, hidden, ids[:, 1:][wanted])[0].mean()
+        layers = larimar.states.shape.layers
+        with checkpointed_layers(larimar.decoder, layers, self.checkpointing, nullcontext):
+            hidden = hidden_states(larimar.decoder, ids)[:, :-1][wanted]
+        return _surprise(larimar.decoder, hidden, ids[:, 1:][wanted])[0].mean()
 
 
 @dataclass

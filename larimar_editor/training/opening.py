@@ -5,22 +5,23 @@ a Larimar alone; one that is used is opened by `larimar_editor.tools.opening`.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from accelerate import Accelerator, DistributedType
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from larimar_editor.model.encoders import TransformerEncoder
+from larimar_editor.model.encoders import LatentEncoder, TransformerEncoder
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.loading import load_decoder
 from larimar_editor.training.chats import answered
-from larimar_editor.training.latents import Latents
 from larimar_editor.training.objective import LarimarObjective
-from larimar_editor.training.rows import RowMaker
+from larimar_editor.training.rows import RowMaker, Rows
 from larimar_editor.training.run import Run
 from larimar_editor.training.settings import Optimisation, TrainingSettings
 from larimar_editor.training.sources import Stream, open_sources
-from larimar_editor.training.starts import start
+from larimar_editor.training.starts import decoder_mode, start
 
 
 def open_run(settings: TrainingSettings, out: Path, device: str = "auto", dtype: str = "auto") -> Run:
@@ -43,7 +44,7 @@ def open_run(settings: TrainingSettings, out: Path, device: str = "auto", dtype:
         mixed_precision="no" if deepspeed else settings.optimisation.precision,
         gradient_accumulation_steps=1,  # the loop adds passes up itself
     )
-    full = settings.model.get("decoder_mode") == "full"
+    full = decoder_mode(settings) == "full"
     decoder, tokenizer = load_decoder(settings.decoder, "float32" if full else dtype, str(accelerator.device))
     return prepare(settings, out, decoder, tokenizer, accelerator)
 
@@ -71,10 +72,12 @@ def prepare(
             "answer stands behind its question: set it to 0"
         )
     larimar = start(settings, decoder.to(accelerator.device), tokenizer)
+    _check_encoder(settings, larimar)
     records, text = open_sources(settings.sources, settings.seed)
     stream = Stream(settings.sources, records, optimisation.texts_per_step, settings.held_out, settings.seed)
-    layout, most = larimar.latent_encoder.layout, larimar.config.answer_tokens
-    needed = layout.needed if layout and most else lambda tokens: larimar.config.memory_slots
+    config, layout = larimar.config, larimar.latent_encoder.layout
+    most = min(config.answer_tokens, config.encoder_max_length - 1)  # as `EpisodicMemory.to_encode` has it
+    needed = layout.needed if layout and most else lambda tokens: config.memory_slots
     maker = RowMaker(tokenizer, settings.rows, text, needed, most if layout else 0)
     if accelerator.device.type == "cpu":
         # Fused attention's backward pass is the slowest part of a step there.
@@ -82,7 +85,7 @@ def prepare(
     objective = LarimarObjective(
         larimar,
         settings.objective,
-        _latents(settings, larimar, stream, out, accelerator),
+        _latents(settings, larimar.latent_encoder),
         optimisation.gradient_checkpointing,
         optimisation.bucket_tokens,
     )
@@ -119,14 +122,31 @@ def _configure_deepspeed(accelerator: Accelerator, optimisation: Optimisation) -
     }
 
 
-def _latents(
-    settings: TrainingSettings,
-    larimar: LarimarForCausalLM,
-    stream: Stream,
-    out: Path,
-    accelerator: Accelerator,
-):
-    encoder = larimar.latent_encoder
+def _check_encoder(settings: TrainingSettings, larimar: LarimarForCausalLM) -> None:
+    """No encoder changes unasked, and nothing is kept that hangs on one that changes.
+
+    Raises:
+        ValueError: W_M is trained and is the encoder as well, or the internal detector is of another encoder.
+    """
+    config, optimisation = larimar.config, settings.optimisation
+    tied = config.tied_projection and config.encoder_type == "decoder-states"
+    if tied and optimisation.projection_learning_rate:
+        raise ValueError(
+            "tied_projection: true would change the encoder as W_M is trained: start: closed-form parts the "
+            "two of a closed form; elsewhere set tied_projection: false under `model`, or "
+            "optimisation.projection_learning_rate to 0"
+        )
+    if settings.start == "trained" and not optimisation.encoder_learning_rate:
+        return
+    if config.scope == "internal":
+        raise ValueError(
+            "scope: internal is of the encoder as it was: set scope: none under `model`, and make another "
+            "detector for the checkpoint that is trained (`larimar-editor calibrate --detector internal`)"
+        )
+    larimar.detectors.weights = larimar.detectors.external_weights
+
+
+def _latents(settings: TrainingSettings, encoder: LatentEncoder) -> Callable[[Rows], Tensor]:
     if settings.optimisation.encoder_learning_rate:
         if not isinstance(encoder, TransformerEncoder):
             raise ValueError(
@@ -134,6 +154,4 @@ def _latents(
                 "encoder_type: transformer"
             )
         return lambda rows: encoder.with_gradients(rows.texts)
-    keep = settings.cache_latents and stream.offset(len(stream.sizes))
-    folder = out / f"latents-{accelerator.process_index}" if keep else None
-    return Latents(encoder, stream.offset(len(stream.sizes)), folder)
+    return lambda rows: encoder.encode(rows.texts, rows.slots)

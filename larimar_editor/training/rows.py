@@ -85,7 +85,6 @@ class Rows:
 
     Attributes:
         texts: what is written to memory, episode after episode.
-        records: number of each text's record.
         slots: how many each text is to have.
         memory: int ``(R,)``, which text a row is about.
         ids: int ``(R, T)``, right-padded.
@@ -96,7 +95,6 @@ class Rows:
     """
 
     texts: list[str]
-    records: list[int]
     slots: list[int]
     memory: Tensor
     ids: Tensor
@@ -110,7 +108,7 @@ class Rows:
         moved = {
             name: getattr(self, name).to(device) for name in ("memory", "ids", "weights", "other", "fact")
         }
-        return Rows(self.texts, self.records, self.slots, decoded=self.decoded, **moved)
+        return Rows(self.texts, self.slots, decoded=self.decoded, **moved)
 
 
 def _one(tokens: int) -> int:
@@ -162,7 +160,7 @@ class RowMaker:
             else:
                 raise ValueError(f"record {number} is neither a text nor a fact: it has {sorted(record)}")
         rows += self._other_rows([record for _, record in records], rng)
-        return self._collate(texts, [number for number, _ in records], slots, rows)
+        return self._collate(texts, slots, rows)
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False).input_ids
@@ -220,7 +218,7 @@ class RowMaker:
         prompt = self._with_preamble(prompt, rng)
         asked, tokens = len(self._ids(prompt.rstrip(" "))), self._ids(prompt_and_target(prompt, answer))
         weights = [0.0] * asked + [1.0] * (len(tokens) - asked)
-        if stop and not other:
+        if not other:
             tokens, weights = tokens + self._ids("."), weights + [stop]
         limit = self.settings.max_length
         tokens, weights = tokens[-limit:], weights[-limit:]
@@ -262,7 +260,7 @@ class RowMaker:
                 )
         return rows
 
-    def _collate(self, texts: list[str], records: list[int], slots: list[int], rows: list[Row]) -> Rows:
+    def _collate(self, texts: list[str], slots: list[int], rows: list[Row]) -> Rows:
         longest = max(len(row.tokens) for row in rows)
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         weights = torch.zeros(len(rows), longest)
@@ -271,7 +269,6 @@ class RowMaker:
             weights[i, : len(row.tokens)] = torch.tensor(row.weights)
         return Rows(
             texts,
-            records,
             slots,
             memory=torch.tensor([row.memory for row in rows]),
             ids=ids,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from larimar_editor.hparams import CHECKPOINT_SETTINGS, LarimarHyperParams, made
 from larimar_editor.model.settings import LarimarSettings
 from larimar_editor.training.rows import RowSettings
 from larimar_editor.utils.files import find_config, load_mapping
-from larimar_editor.utils.settings import build, check, setting, table
+from larimar_editor.utils.settings import as_declared, build, check, check_one, setting, table
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Objective:
 
     def __post_init__(self):
         check(self)
+        if not (self.memory or self.autoencoder * self.autoencoder_share):
+            raise ValueError("nothing is reconstructed: memory and autoencoder, or its share, are both 0")
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,6 @@ class TrainingSettings:
     evaluate_every: int = setting(250, "optimiser steps between evaluations", at_least=1)
     save_every: int = setting(100, "optimiser steps between saves", at_least=1)
     held_out: int = setting(128, "records of each source that are never trained on", at_least=1)
-    cache_latents: bool = setting(True, "keep the encodings of a frozen encoder on disk")
     seed: int = setting(0, "of everything random")
 
     def __post_init__(self):
@@ -143,6 +144,9 @@ class TrainingSettings:
         known = {each.name for each in fields(LarimarSettings)}
         if unknown := sorted(set(self.model) - known):
             raise ValueError(f"model: no setting of a checkpoint is called {', '.join(unknown)}")
+        for name, value in self.model.items():
+            if value is not None:
+                check_one(LarimarSettings, name, value)
         if not any(source.share for source in self.sources):
             raise ValueError("sources must name at least one text with a share above 0")
 
@@ -175,7 +179,7 @@ class TrainingSettings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the settings") -> TrainingSettings:
         """From nested mappings, as in the YAML file. Raises ValueError as `from_yaml`."""
-        parts = {
+        parts: dict[str, Any] = {
             name: build(kind, values.get(name) or {}, f"{where}, {name}")
             for name, kind in (
                 ("objective", Objective),
@@ -183,8 +187,14 @@ class TrainingSettings:
                 ("rows", RowSettings),
             )
         }
-        sources = tuple(build(Source, source, f"{where}, sources") for source in values.get("sources") or ())
-        return build(cls, dict(values) | parts | {"sources": sources}, where)
+        given = values.get("sources") or ()
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ValueError(f"{where}: sources must be a list, got {given!r}")
+        parts["sources"] = tuple(build(Source, source, f"{where}, sources") for source in given)
+        parts["model"] = as_declared(LarimarSettings, values.get("model") or {})
+        if "cache_latents" in values:
+            raise ValueError(f"{where}: cache_latents is gone, texts are always encoded: leave it out")
+        return build(cls, dict(values) | parts, where)
 
 
 def documentation() -> str:

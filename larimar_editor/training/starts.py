@@ -25,8 +25,8 @@ def start(
     """The model at step 0, before any regression.
 
     Raises:
-        ValueError: a start that needs a checkpoint without one, or a regression without a transformer
-            encoder.
+        ValueError: a start that needs a checkpoint without one, or another kind of checkpoint; a regression
+            without a transformer encoder; or a slot's code of another size than the closed form's.
         FileNotFoundError: no such checkpoint.
     """
     if settings.start != "noise" and not settings.checkpoint:
@@ -36,23 +36,37 @@ def start(
     if settings.start == "regression" and settings.optimisation.keep:
         raise ValueError("optimisation.keep takes a mean with the start, which start: regression trains")
     if settings.start == "trained":
-        there = LarimarConfig.from_pretrained(checkpoint_folder(str(settings.checkpoint)))
-        if there.tied_projection and there.encoder_type == "decoder-states":
-            raise ValueError(
-                f"{settings.checkpoint} has tied_projection, whose encoder would change with W_M: "
-                "start: closed-form parts the two"
-            )
+        changed: dict[str, Any] = {"base_model_name_or_path": settings.decoder} | dict(settings.model)
         return LarimarForCausalLM.from_pretrained(
-            str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer, **settings.model
+            str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer, **changed
         )
     with torch.random.fork_rng():  # adapters and new encoder layers are drawn
         torch.manual_seed(settings.seed)
         return (_from_noise if settings.start == "noise" else _from_closed_form)(settings, decoder, tokenizer)
 
 
+def decoder_mode(settings: TrainingSettings) -> str:
+    """What a run does with the decoder: as ``model`` says, or else the checkpoint that is trained on.
+
+    Raises:
+        FileNotFoundError: no such checkpoint.
+    """
+    given = settings.model.get("decoder_mode")
+    if given or settings.start != "trained" or not settings.checkpoint:
+        return given or "frozen"
+    return LarimarConfig.from_pretrained(checkpoint_folder(settings.checkpoint)).decoder_mode
+
+
 def _from_closed_form(
     settings: TrainingSettings, decoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> LarimarForCausalLM:
+    there = LarimarConfig.from_pretrained(checkpoint_folder(str(settings.checkpoint)))
+    kind = (there.decoder_mode, there.encoder_type, there.tied_projection)
+    if kind != ("frozen", "decoder-states", True):
+        raise ValueError(
+            f"{settings.checkpoint} is no closed form, and start: {settings.start} would leave out what was "
+            "trained: start: trained goes on from it"
+        )
     closed = LarimarForCausalLM.from_pretrained(
         str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer
     )
@@ -60,14 +74,22 @@ def _from_closed_form(
         raise ValueError(
             "start: regression trains a transformer encoder; set encoder_type: transformer under `model`"
         )
-    values = (
-        closed.config.to_dict() | {"tied_projection": settings.start == "regression"} | dict(settings.model)
-    )
+    own = {
+        "base_model_name_or_path": settings.decoder,
+        "tied_projection": settings.start == "regression",
+    }
+    values = closed.config.to_dict() | own | dict(settings.model)
     values.pop("model_type")
-    model = LarimarForCausalLM(LarimarConfig(**values), decoder, tokenizer)
+    config = LarimarConfig(**values)
+    if config.latent_size != config.memory_slots * closed.projection.code_size:
+        raise ValueError(
+            f"model: latent_size {config.latent_size} is not memory_slots {config.memory_slots} times the "
+            f"{closed.projection.code_size} numbers of a slot's code in {settings.checkpoint}"
+        )
+    model = LarimarForCausalLM(config, decoder, tokenizer)
     model.projection.load_state_dict(closed.projection.state_dict())
     model.analysis.load_state_dict(closed.analysis.state_dict())
-    model.detectors.weights = closed.detectors.external_weights  # the internal one's latents are others now
+    model.detectors.weights = closed.detectors.external_weights
     return model
 
 
@@ -105,7 +127,7 @@ def regress(
     """Train ``encoder`` to give ``target``'s latents; no decoder pass beyond the target's own.
 
     Args:
-        encoder: trained in place.
+        encoder: trained in place, in evaluation mode.
         batches: texts of a step.
         target: texts to latents ``(N, C)``.
         steps: optimiser steps.
@@ -118,7 +140,7 @@ def regress(
     optimiser = torch.optim.AdamW(encoder.parameters(), lr=learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
     errors = []
-    encoder.train()
+    encoder.eval()  # no layer's dropout, as in the main loop
     for step in tqdm(range(steps), desc="regression", unit="step", disable=not progress):
         texts = batches(step)
         wanted = target(texts).detach()
@@ -128,5 +150,4 @@ def regress(
         schedule.step()
         optimiser.zero_grad()
         errors.append(float(loss.detach() / wanted.var(dim=0).mean().clamp_min(1e-12)))
-    encoder.eval()
     return errors

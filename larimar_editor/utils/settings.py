@@ -95,11 +95,20 @@ def build(kind: type[Settings], values: Mapping, where: str) -> Settings:
     for name, each in known.items():
         if name not in values and each.default is MISSING and each.default_factory is MISSING:
             raise ValueError(f"{where}: the key {name!r} is missing")
-    alternatives = _alternatives(kind)  # type: ignore[arg-type]
     try:
-        return kind(**{name: _as_declared(value, alternatives[name]) for name, value in values.items()})
+        return kind(**as_declared(kind, values))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from error
+
+
+def as_declared(kind: type, values: Any) -> Any:
+    """What a file holds for a dataclass, by name, each as it was meant: YAML reads 1e-3 as text and ``no`` as
+    false. A name that is no setting's, and what is no mapping, stay as they are.
+    """
+    if not isinstance(values, Mapping):
+        return values
+    alternatives = _alternatives(kind)
+    return {name: _as_declared(value, alternatives.get(name, ())) for name, value in values.items()}
 
 
 def described(kind: type) -> Iterator[tuple[str, str, object, str]]:
@@ -194,7 +203,6 @@ def _range(each: Field) -> str:
 
 
 def _as_declared(value: object, alternatives: tuple[Any, ...]) -> object:
-    """What a file says, as it was meant: YAML reads 1e-3 as text and ``no`` as false."""
     if value is False and any(
         get_origin(each) is Literal and "no" in get_args(each) for each in alternatives
     ):

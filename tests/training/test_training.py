@@ -24,6 +24,7 @@ from conftest import (
     share_sentence_encoder,
     tiny_llama,
 )
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch.nn import functional as F
 from transformers import AutoConfig, AutoModelForCausalLM, CohereConfig, GraniteConfig
@@ -31,8 +32,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, CohereConfig, Granite
 from larimar_editor.data.edits import load_edits
 from larimar_editor.data.relations import Names, RephrasedFacts, read_relations, without_wordings_of
 from larimar_editor.model.closed_form import fit
+from larimar_editor.model.encoders import TransformerEncoder
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.reading import Reading
+from larimar_editor.pretrained.embedded import resolve
 from larimar_editor.training import loop, opening, saves, starts
 from larimar_editor.training.decoding import hidden_states, logits_of, of_logits
 from larimar_editor.training.episodes import kl_strength, read_episodes, reading_kl
@@ -128,6 +131,14 @@ def test_what_is_predicted_is_the_answer(tokenizer):
             assert asked.endswith("Bob plays the") and not (weights == 0.5).any(), (
                 "a locality prompt is not told to stop"
             )
+
+
+def test_a_full_stop_without_weight_is_shown_and_not_asked(tokenizer):
+    settings = RowSettings(cut_share=0, preamble_share=0, other_share=0, stop_weight=0)
+    rows = RowMaker(tokenizer, settings).make([(-1, FACT)], random.Random(0))
+    for ids, weights in zip(rows.ids, rows.weights):
+        assert tokenizer.decode(ids[weights > 0]) == " cello"
+        assert tokenizer.decode(ids[: int(weights.nonzero().max()) + 2]).endswith(" cello.")
 
 
 def test_rows_are_the_same_for_the_same_seed(tokenizer):
@@ -288,6 +299,20 @@ def test_the_decoder_itself_learns_texts_and_no_facts(tokenizer):
         assert float(module._language_model(rows)) == 0
 
 
+def test_layers_of_a_pass_without_a_memory_are_recomputed_too(tokenizer):
+    module, rows = in_training(tokenizer, {"language_model": 1.0, "language_model_memory": "other"})
+    mlp, gradients, runs, seen = module.larimar.decoder.model.layers[1].mlp, [], [], []
+    mlp.register_forward_pre_hook(lambda *given: seen.append(given))
+    weight = mlp.down_proj.weight.requires_grad_(True)
+    for module.checkpointing in (False, True):
+        module._language_model(rows).backward()
+        runs.append(len(seen))
+        gradients.append(weight.grad.clone())
+        weight.grad = None
+    assert runs == [1, 1 + 2], "once, and once more in the backward pass"
+    torch.testing.assert_close(*gradients)
+
+
 def test_a_text_without_weight_is_nothing_to_compare(tokenizer):
     objective = {"language_model": 1.0, "language_model_memory": "other"}
     module, rows = in_training(tokenizer, objective)
@@ -391,8 +416,7 @@ def test_a_killed_run_goes_on_with_the_same_losses(run_folder):
     forked.run(command(run_folder, "--out", killed)[1:], run_folder)
     expected, found = losses_of(whole), losses_of(killed)
     assert list(expected) == list(found) == list(range(1, 17))
-    # Encodings are kept as float16: beside other texts, padded otherwise, one in a thousand rounds the other
-    # way.
+    # What is encoded beside other texts, padded otherwise, is rounded otherwise.
     assert found == pytest.approx(expected, rel=1e-3)
     assert expected[16] < expected[1]
     for name in ("checkpoint/model.safetensors", "training.png", "tensorboard"):
@@ -406,6 +430,11 @@ def test_a_run_goes_on_longer_but_not_with_other_data(run_folder, tokenizer):
     with pytest.raises(ValueError, match=r"\(rows\)"):
         other = small(run_folder, **{"rows.max_length": 63})
         loop.train(prepared(run_folder, tokenizer, other), until=3, progress=False)
+    noted = (run_folder / "out" / "settings.json").read_bytes()
+    with pytest.raises(ValueError, match=r"\(optimisation\.texts_per_step\)"):
+        other = small(run_folder, **{"optimisation.texts_per_step": 6})
+        loop.train(prepared(run_folder, tokenizer, other), until=3, progress=False)
+    assert (run_folder / "out" / "settings.json").read_bytes() == noted
     longer = small(run_folder, **{"optimisation.steps": 20})
     loop.train(prepared(run_folder, tokenizer, longer), until=3, progress=False)
     assert saves.step_of(saves.last(run_folder / "out" / "states")) == 3
@@ -463,6 +492,47 @@ def test_until_0_takes_no_step(run_folder, tokenizer):
     run = prepared(run_folder, tokenizer, small(run_folder))
     assert loop.train(run, until=0, progress=False) == {"step": 0}
     assert saves.last(run_folder / "out" / "states") is None
+
+
+def test_a_finished_run_that_is_run_again_keeps_its_checkpoint_as_it_was_calibrated(run_folder, tokenizer):
+    settings, checkpoint = small(run_folder, **{"optimisation.steps": 2}), run_folder / "out" / "checkpoint"
+    loop.train(prepared(run_folder, tokenizer, settings), progress=False)
+    config = json.loads((checkpoint / "config.json").read_text()) | {"scope_threshold": 0.123}
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    for until in (None, 1):
+        with pytest.warns(UserWarning, match="stays as it is"):
+            done = loop.train(prepared(run_folder, tokenizer, settings), until=until, progress=False)
+        assert done == {"step": 2}, "not fewer than it has gone"
+    assert json.loads((checkpoint / "config.json").read_text()) == config
+    longer = small(run_folder, **{"optimisation.steps": 3})
+    loop.train(prepared(run_folder, tokenizer, longer), progress=False)
+    assert json.loads((checkpoint / "config.json").read_text()) != config
+
+
+def test_a_save_of_other_shapes_is_refused_and_a_damaged_one_is_named(tmp_path):
+    named = lambda size: {"weight": torch.nn.Parameter(torch.ones(size))}
+    adam = lambda trained: torch.optim.AdamW(trained.values())
+    saves.save(tmp_path, 1, named(3), adam(named(3)))
+    state, other = saves.last(tmp_path), named(2)
+    with pytest.raises(ValueError, match=r"of other shapes: \['parameter.weight'\]; choose another --out"):
+        saves.restore(state, other, adam(other))
+    (state / "state.safetensors").write_bytes(b"torn")
+    with pytest.raises(ValueError, match=r"state\.safetensors is damaged"):
+        saves.restore(state, named(3), adam(named(3)))
+
+
+def test_what_a_full_disk_does_not_take_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "weights.safetensors"
+    saves.save_tensors(path, {"a": torch.ones(1)})
+
+    def full(tensors, partial):
+        partial.write_bytes(b"half")
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr(saves, "save_file", full)
+    with pytest.raises(OSError, match=r"weights\.safetensors could not be written: No space"):
+        saves.save_tensors(path, {"a": torch.zeros(1)})
+    assert [*tmp_path.iterdir()] == [path] and saves.load_tensors(path)["a"] == 1
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.25, 1.0])
@@ -632,6 +702,76 @@ def test_a_tied_checkpoint_is_not_trained_as_a_trained_one(run_folder, tokenizer
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.tied_projection": True},
+        {"start": "noise", "model": {"encoder_type": "decoder-states", "latent_size": 48, "scope": "none"}},
+    ],
+    ids=lambda changes: changes.get("start", "closed-form"),
+)
+def test_no_start_trains_a_projection_that_is_the_encoder_too(run_folder, tokenizer, changes):
+    with pytest.raises(ValueError, match="tied_projection: true would change the encoder"):
+        prepared(run_folder, tokenizer, small(run_folder, **changes))
+    frozen = {"start": "trained", "model": {"scope": "none"}, "optimisation.projection_learning_rate": 0}
+    run = prepared(run_folder, tokenizer, small(run_folder, **frozen))
+    assert run.objective.larimar.config.tied_projection
+
+
+@pytest.mark.parametrize("start", ["closed-form", "regression"])
+def test_what_was_trained_is_not_left_out_by_a_start_from_a_closed_form(run_folder, tokenizer, start):
+    for name, settings in (("untied", {"tied_projection": False}), ("adapters", {"decoder_mode": "lora"})):
+        make_tiny(tokenizer, **settings).save_pretrained(run_folder / name)
+        given = small(run_folder, **(REGRESSION | {"start": start, "checkpoint": str(run_folder / name)}))
+        with pytest.raises(ValueError, match=r"no closed form, .*start: trained goes on from it"):
+            prepared(run_folder, tokenizer, given)
+
+
+def test_a_checkpoint_names_the_decoder_that_it_is_trained_on(run_folder, tokenizer):
+    make_tiny(tokenizer, tied_projection=False).save_pretrained(run_folder / "untied")
+    trained = {"start": "trained", "checkpoint": str(run_folder / "untied"), "model": {"scope": "none"}}
+    for changes in ({}, trained):
+        run = prepared(run_folder, tokenizer, small(run_folder, decoder="its-sister", **changes))
+        assert run.objective.larimar.config.base_model_name_or_path == "its-sister"
+
+
+def test_a_decoder_that_was_trained_is_trained_on_in_float32(run_folder, monkeypatch):
+    """In bfloat16 most of what its first training changed would be rounded away."""
+    (run_folder / "full").mkdir()
+    config = {"model_type": "larimar", "decoder_mode": "full", "encoder_type": "transformer"}
+    (run_folder / "full" / "config.json").write_text(json.dumps(config))
+    (run_folder / "full" / "model.safetensors").touch()
+
+    def load(name, dtype, device):
+        raise LookupError(dtype)
+
+    monkeypatch.setattr(opening, "load_decoder", load)
+    settings = small(run_folder, start="trained", checkpoint=str(run_folder / "full"), model={})
+    with pytest.raises(LookupError, match="float32"):
+        opening.open_run(settings, run_folder / "out", "cpu", "bfloat16")
+
+
+def test_an_internal_detector_of_another_encoder_is_refused(run_folder, tokenizer):
+    with pytest.raises(ValueError, match="scope: internal is of the encoder as it was"):
+        prepared(run_folder, tokenizer, small(run_folder, **{"model.scope": "internal"}))
+
+
+def test_codes_of_another_size_than_the_closed_forms_are_refused(run_folder, tokenizer):
+    with pytest.raises(ValueError, match="latent_size 48 is not memory_slots 4 times the 24 numbers"):
+        prepared(run_folder, tokenizer, small(run_folder, **{"model.memory_slots": 4}))
+
+
+def test_the_regression_does_not_hang_on_what_was_drawn_before():
+    errors = []
+    for seed in (1, 2):
+        torch.manual_seed(0)
+        encoder = TransformerEncoder(resolve("all-MiniLM-L6-v2"), 24)
+        torch.manual_seed(seed)
+        target = lambda texts: torch.eye(4, 24)
+        errors.append(starts.regress(encoder, lambda step: SENTENCES[:4], target, steps=2, progress=False))
+    assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize(
     "scaled", [CohereConfig(logit_scale=0.25), GraniteConfig(logits_scaling=4.0)], ids=["cohere", "granite"]
 )
 @torch.no_grad()
@@ -678,9 +818,11 @@ def test_a_prior_that_is_read_by_is_kept_also_where_none_is_trained(run_folder, 
         },
         "objective.train_prior": False,
     }
-    run = prepared(run_folder, tokenizer, small(run_folder, **changes))
-    run.take_prior()
+    run = prepared(run_folder, tokenizer, small(run_folder, **changes, **{"optimisation.steps": 1}))
+    loop.train(run, progress=False)
     assert run.objective.larimar.prior.shape == (8, 48)
+    stored = load_file(run_folder / "out" / "checkpoint" / "model.safetensors")["prior"]
+    torch.testing.assert_close(stored, run.objective.prior.detach().half())
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "gpt_neox"])
@@ -803,6 +945,16 @@ def test_settings_are_checked_at_the_door(run_folder, tokenizer):
     }
     read = TrainingSettings.from_dict(given).optimisation
     assert (read.decoder_learning_rate, read.steps) == (1e-4, 3), "as YAML reads such numbers"
+    with pytest.raises(ValueError, match="nothing is reconstructed"):
+        small(run_folder, **{"objective.memory": 0, "objective.autoencoder": 0})
+    for wrong in (3, "text.txt"):
+        with pytest.raises(ValueError, match="sources must be a list"):
+            small(run_folder, sources=wrong)
+    assert small(run_folder, **{"model.observation_noise": "1e-3"}).model["observation_noise"] == 1e-3
+    with pytest.raises(ValueError, match="lora_rank must be a whole number of at least 1, got 'four'"):
+        small(run_folder, **{"model.lora_rank": "four"})
+    with pytest.raises(ValueError, match="cache_latents is gone"):
+        small(run_folder, cache_latents=True)
     with pytest.raises(ValueError, match="start must be one of"):
         small(run_folder, start="scratch")
     with pytest.raises(ValueError, match="steps must be a whole number of at least 1"):
