@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
@@ -260,13 +261,17 @@ def answers(
     from larimar_editor.model.loading import load_decoder
     from larimar_editor.training import corpus
 
-    decoder, tokenizer = load_decoder(model, dtype, device)
     records = records_in(asked, needs=["prompt", "subject", "rephrase_prompt"])
-    facts = islice(answered_facts(records, Answers(), made_up, own, seed), count)
-    first = islice(facts, count if continued is None else continued)
-    made = corpus.continued_facts(
-        decoder, tokenizer, first, batch_size=batch_size, tokens=tokens, top_p=top_p, seed=seed
-    )
+    facts: Iterator[dict] = islice(answered_facts(records, Answers(), made_up, own, seed), count)
+    first = list(islice(facts, 1))  # the file is there, before a decoder is loaded
+    facts = chain(first, facts)
+    made: Iterator[dict] = iter(())
+    if first and continued != 0:
+        decoder, tokenizer = load_decoder(model, dtype, device)
+        given = islice(facts, count if continued is None else continued)
+        made = corpus.continued_facts(
+            decoder, tokenizer, given, batch_size=batch_size, tokens=tokens, top_p=top_p, seed=seed
+        )
     written = write_records(out, tqdm(chain(made, facts), total=count, unit="fact"))
     typer.echo(json.dumps({"out": str(out), "facts": written}))
 

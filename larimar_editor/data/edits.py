@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from larimar_editor.utils.json_files import list_in
+from larimar_editor.utils.json_files import list_in, reading_record
 
 OWN_EDITS = Path(__file__).parent / "edits.json"
 
@@ -79,10 +79,8 @@ def numbered_edits(path: Path, limit: int | None = None) -> list[tuple[int, Edit
         raise ValueError(f"{path} must hold a list of records, and this one is empty")
     edits = []
     for number, record in enumerate(records[:limit]):
-        try:
+        with reading_record(f"{path}, record {number}"):
             edits.append((number, edit := _read(record, number)))
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path}, record {number}: not a known format, it lacks {error}") from error
         for name in ("prompt", "target_new"):
             if not isinstance(value := getattr(edit, name), str):
                 raise ValueError(f"{path}, record {number}: {name!r} must be a text, got {value!r}")

@@ -16,7 +16,7 @@ from larimar_editor.data.edits import first_name
 from larimar_editor.data.questions.aliases import may_be_known
 from larimar_editor.data.questions.facts import QuestionNames
 from larimar_editor.data.questions.kinds import SUBJECT, kept_apart
-from larimar_editor.utils.json_files import list_in
+from larimar_editor.utils.json_files import list_in, reading_record
 
 HELD_OUT_RELATIONS = 3  # one in so many is not trained on
 # Prompts of a record, by what they are to its own prompt.
@@ -30,14 +30,12 @@ PARTS = {
 
 def is_knowedit(records: Sequence[Any]) -> bool:
     """Whether these are KnowEdit's: each has its ``locality`` as a mapping of lists."""
+    localities = [record.get("locality") if isinstance(record, dict) else None for record in records]
+    named = ("Relation_Specificity", "Forgetfulness")
     return (
         bool(records)
-        and all(isinstance(record.get("locality"), dict) for record in records[:20])
-        and any(
-            name in record["locality"]
-            for record in records
-            for name in ("Relation_Specificity", "Forgetfulness")
-        )
+        and all(isinstance(each, dict) for each in localities[:20])
+        and any(isinstance(each, dict) and not each.keys().isdisjoint(named) for each in localities)
     )
 
 
@@ -46,12 +44,32 @@ def read_knowedit(path: Path) -> list[dict]:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not a file of KnowEdit's.
+        ValueError: not a file of KnowEdit's, or a record that lacks something; the message has its number.
     """
     records = list_in(path)
     if not is_knowedit(records):
         raise ValueError(f"{path} is no file of KnowEdit's: its records lack locality by name")
+    for number, record in enumerate(records):
+        check_record(record, f"{path}, record {number}")
     return records
+
+
+def check_record(record: Mapping, place: str) -> None:
+    """A record has its own fact, and prompts with their answers.
+
+    Args:
+        record: KnowEdit's.
+        place: what the message of an error calls it.
+
+    Raises:
+        ValueError: it lacks something, or has something else in its place.
+    """
+    with reading_record(place):
+        for name in ("prompt", "subject", "target_new"):
+            if not isinstance(record[name], str):
+                raise ValueError(f"{place}: {name!r} must be a text, got {record[name]!r}")
+        for sort in PARTS:
+            prompts_of(record, sort)
 
 
 def prompts_of(record: Mapping, sort: str) -> list[str]:

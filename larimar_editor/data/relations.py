@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from larimar_editor.utils.files import load_yaml
+from larimar_editor.utils.json_files import reading_record
 
 DATA = Path(__file__).parent
 _NAME = re.compile(
@@ -44,12 +45,19 @@ def read_relations(path: Path | None = None) -> list[Relation]:
     """The relations of a YAML file, those that ship by default.
 
     Raises:
-        ValueError: a wording without ``{}``, or a relation with fewer than two.
+        FileNotFoundError: no such file.
+        ValueError: no list of relations, a relation that lacks something or has fewer than two wordings, or a
+            wording without ``{}``.
     """
+    path = path or DATA / "relations.yaml"
+    rows = load_yaml(path)
+    if not isinstance(rows, list):
+        raise ValueError(f"{path} must hold a list of relations")
     relations = []
-    for row in load_yaml(path or DATA / "relations.yaml"):
-        relation = Relation(row["relation"], row["subject"], row["target"], tuple(row["prompts"]))
-        bad = [prompt for prompt in relation.prompts if "{}" not in prompt]
+    for number, row in enumerate(rows):
+        with reading_record(f"{path}, relation {number}"):
+            relation = Relation(row["relation"], row["subject"], row["target"], tuple(row["prompts"]))
+            bad = [prompt for prompt in relation.prompts if "{}" not in prompt]
         if bad or len(relation.prompts) < 2:
             raise ValueError(
                 f"relation {relation.name!r} needs two wordings with {{}} in each; not so: {bad}"
@@ -179,6 +187,10 @@ class RephrasedFacts:
     locality_prompts: int = 2
     bare_questions: float = 0.4
     openers: float = 0.15
+
+    def __post_init__(self):
+        if not self.relations:
+            raise ValueError("no relation is left to make facts of: every wording is among those to exclude")
 
     def __getitem__(self, number: int) -> dict:
         rng = random.Random(f"{self.seed} {number}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from larimar_editor.data import knowedit
@@ -77,7 +78,7 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not such a file.
+        ValueError: not such a file, or a record that lacks something; the message has its number.
     """
     if path is None:
         held_out = [kind for kind in read_kinds() if kind.is_held_out]
@@ -86,10 +87,9 @@ def scope_cases(path: Path | None = None, limit: int | None = None, seed: int = 
         return _of_simplequestions(path, limit or MADE_UP_CASES, seed)
     records = list_in(path) if path.exists() else []
     if knowedit.is_knowedit(records):
-        if "train" in path.stem:
-            records = [record for record in records if knowedit.is_held_out(record)]
-        return [_of_knowedit(record) for record in records[:limit]]
-    if records and all({"prompt", "subject", *_OF_FACTS.values()} - _RARE <= {*each} for each in records):
+        return list(islice(_of_knowedit(path, records), limit))
+    needed = {"prompt", "subject", *_OF_FACTS.values()} - _RARE
+    if records and all(isinstance(each, dict) and needed <= {*each} for each in records):
         return [of_record(record) for record in records[:limit]]
     return [
         _case(
@@ -156,11 +156,15 @@ def _case(
     return ScopeCase(prompt, kept, subject or None, target or None)
 
 
-def _of_knowedit(record: Mapping) -> ScopeCase:
-    asked = {sort: knowedit.prompts_of(record, sort) for sort in knowedit.PARTS if sort != "two_hops"}
-    rephrased = record.get("rephrase_prompt")
-    again = [rephrased] if rephrased else []
-    return _case(record["prompt"], record["subject"], record["target_new"], rephrasings=again, **asked)
+def _of_knowedit(path: Path, records: Sequence[Mapping]) -> Iterator[ScopeCase]:
+    for number, record in enumerate(records):
+        knowedit.check_record(record, f"{path}, record {number}")
+        if "train" in path.stem and not knowedit.is_held_out(record):
+            continue
+        asked = {sort: knowedit.prompts_of(record, sort) for sort in knowedit.PARTS if sort != "two_hops"}
+        rephrased = record.get("rephrase_prompt")
+        again = [rephrased] if rephrased else []
+        yield _case(record["prompt"], record["subject"], record["target_new"], rephrasings=again, **asked)
 
 
 def _of_simplequestions(path: Path, count: int, seed: int) -> list[ScopeCase]:
@@ -173,6 +177,11 @@ def _of_simplequestions(path: Path, count: int, seed: int) -> list[ScopeCase]:
         for name, every in cut_wordings(path, fewest=6).items()
         if kept_apart(name, HELD_OUT_PROPERTIES)
     }
+    if len(wordings) < 4:
+        raise ValueError(
+            f"{path}: four properties that nothing is trained on are needed, with six wordings each; it has "
+            f"{len(wordings)}"
+        )
     names = [name for many in AskedFacts(read_kinds()).names.subjects.values() for name in many]
     cases = []
     for _ in range(count):

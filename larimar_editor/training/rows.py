@@ -66,6 +66,36 @@ class RowSettings:
         check(self)
 
 
+def checked_record(record: Mapping, place: str) -> Mapping:
+    """A record that rows can be made of.
+
+    Args:
+        record: a text or a fact.
+        place: what the message of an error calls it.
+
+    Raises:
+        ValueError: neither, or one of its parts is missing or no text, or no list of texts.
+    """
+    wanted = ("text",) if "text" in record else ("prompt", "target_new")
+    if missing := [name for name in wanted if name not in record]:
+        raise ValueError(
+            f"{place} is neither a text nor a fact: it has {sorted(record)}, and no {missing[0]!r}"
+        )
+    for name in wanted:
+        if not isinstance(record[name], str) or not record[name].strip():
+            raise ValueError(f"{place}: {name!r} must be a text that is not blank, got {record[name]!r}")
+    if "text" in record:
+        return record
+    prompts = {name: record.get(name) for name in ("rephrase_prompt", "locality_prompt")}
+    prompts["locality_prompt"] = prompts["locality_prompt"] or []  # a fact may have none
+    for name, texts in prompts.items():
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{place}: {name!r} must be a list of texts, got {texts!r}")
+    if not isinstance(said := record.get("continuation", ""), str):
+        raise ValueError(f"{place}: 'continuation' must be a text, got {said!r}")
+    return record
+
+
 @dataclass
 class Row:
     """Tokens to decode, the weight of each as something to predict, and the memory text that it belongs

@@ -12,6 +12,7 @@ import numpy as np
 
 from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
 from larimar_editor.data.texts import SENTENCES, TRIVIA
+from larimar_editor.training.rows import checked_record
 from larimar_editor.training.settings import Source
 from larimar_editor.utils.json_files import record_of
 
@@ -27,19 +28,25 @@ class Records(Protocol):
 
 
 class LineFile:
-    """Records of a file, one a line, read when asked for: the file may be larger than memory.
+    """Records of a file, one a line, read when asked for: the file may be larger than memory. Each line is
+    looked at once before.
 
     Args:
         path: JSON lines (``.jsonl``) or plain text.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: an empty file.
+        ValueError: an empty file, a list of JSON, or a line that is neither a text nor a fact; the message
+            has file and line.
     """
 
     def __init__(self, path: Path):
         if not path.exists():
             raise FileNotFoundError(f"no training text {path}")
+        if path.suffix == ".json":
+            raise ValueError(
+                f"{path} is to be JSON lines, a record a line, in a file whose name ends in .jsonl"
+            )
         self.path, self.is_json = path, path.suffix == ".jsonl"
         if not len(self.starts):
             raise ValueError(f"{path} is empty")
@@ -49,8 +56,8 @@ class LineFile:
         """Byte at which each line that is not empty starts."""
         starts, place = [], 0
         with self.path.open("rb") as file:
-            for line in file:
-                if line.strip():
+            for number, line in enumerate(file, 1):
+                if self._record(line, f"{self.path}, line {number}"):
                     starts.append(place)
                 place += len(line)
         return np.array(starts, dtype=np.int64)
@@ -62,9 +69,17 @@ class LineFile:
         with self.path.open("rb") as file:
             file.seek(int(self.starts[number]))
             line = file.readline()
+        return self._record(line, f"{self.path}, record {number + 1}")
+
+    def _record(self, line: bytes, place: str) -> Mapping:
+        """The record that a line holds; an empty one of an empty line."""
         if self.is_json:
-            return record_of(line, f"{self.path}, record {number + 1}")
-        return {"text": line.decode("utf-8").strip()}
+            return checked_record(record_of(line, place), place) if line.strip() else {}
+        try:
+            text = line.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{place}: {error}; this is not UTF-8") from error
+        return {"text": text} if text else {}
 
     def sample(self, count: int, seed: int) -> list[str]:
         """Texts of up to ``count`` records, for preambles and names."""
@@ -74,7 +89,7 @@ class LineFile:
 
 def open_sources(sources: Sequence[Source], seed: int) -> tuple[list[Records], list[str]]:
     """The records of each source, and sentences from those that are text (or from the sentences that
-    ship).
+    ship). Raises as `LineFile`.
     """
     shipped = {"sentences": SENTENCES, "trivia": TRIVIA}
     files = {

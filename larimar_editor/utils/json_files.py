@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -73,6 +74,19 @@ def list_in(path: Path) -> list:
     if not isinstance(records, list):
         raise ValueError(f"{path} must hold a list of records")
     return records
+
+
+@contextmanager
+def reading_record(place: str) -> Iterator[None]:
+    """What is wrong with a record while it is read, as a ValueError that has its place.
+
+    Args:
+        place: what the message calls it, with its file.
+    """
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError(f"{place}: not a known format, it lacks {error}") from error
 
 
 def write_records(path: Path, records: Iterable[Mapping]) -> int:

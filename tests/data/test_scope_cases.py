@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from larimar_editor.data.knowedit import KnowEditFacts
+from larimar_editor.data.knowedit import KnowEditFacts, read_knowedit
 from larimar_editor.data.question_sources import questions
 from larimar_editor.data.questions.kinds import kept_apart
 from larimar_editor.data.questions.simplequestions import HELD_OUT_PROPERTIES
@@ -55,6 +55,36 @@ def test_knowedits_parts_are_the_sorts_that_they_are(tmp_path):
         "negations": ("The employer of Ada, which is not Zeno, is",),
     }
     assert second.asked["rephrasings"] == ("Ada works for",) and first.subject == "Ada"
+
+
+@pytest.mark.parametrize("lacking", ["prompt", "subject", "target_new"])
+def test_a_record_of_knowedits_that_lacks_something_is_named_with_its_file(tmp_path, lacking):
+    path = tmp_path / "test.json"
+    path.write_text(json.dumps([KNOWEDIT, {name: KNOWEDIT[name] for name in KNOWEDIT if name != lacking}]))
+    for read in (scope_cases, read_knowedit):
+        with pytest.raises(ValueError, match=rf"test\.json, record 1: .*{lacking}"):
+            read(path)
+    assert len(scope_cases(path, limit=1)) == 1, "what is not asked for is not read"
+    path.write_text(json.dumps([KNOWEDIT | {"portability": {"Reasoning": [{"prompt": "p"}]}}]))
+    with pytest.raises(ValueError, match=r"test\.json, record 0: .*ground_truth"):
+        scope_cases(path)
+
+
+@pytest.mark.parametrize("records", [["a text"], [7], [["prompt"]]])
+def test_a_list_of_anything_else_is_refused_by_record(tmp_path, records):
+    path = tmp_path / "texts.json"
+    path.write_text(json.dumps(records))
+    with pytest.raises(ValueError, match=r"texts\.json, record 0"):
+        scope_cases(path)
+    with pytest.raises(ValueError, match="no file of KnowEdit's"):
+        read_knowedit(path)
+
+
+def test_too_few_questions_are_told_of(tmp_path):
+    path = tmp_path / "some.txt"
+    path.write_text("Q1\tP1\tQ2\twhere was ada born?")
+    with pytest.raises(ValueError, match=r"some\.txt: four properties .* it has 0"):
+        scope_cases(path)
 
 
 def test_of_a_train_split_only_relations_that_nothing_is_trained_on_are_asked(tmp_path):

@@ -326,6 +326,33 @@ def test_one_stage_is_trained_on_and_half_of_it_is_kept(facts, tmp_path):
     assert bare.keys() == after.keys() - {"scope.look.reads_target"}, "the run is done: only the mark goes"
 
 
+def test_a_detectors_run_goes_on_with_what_it_was_begun_with(facts, tmp_path):
+    """Another start was replaced by what was saved, and another rank was a traceback."""
+    path = tmp_path / "facts.jsonl"
+    path.write_text("\n".join(json.dumps(fact) for fact in facts) + "\n")
+    command = ["train-detector", str(path), "--batch-size", "4", "--out", str(tmp_path / "run")]
+    given = [*command, "--stage", "look", "--rank", "2", "--until", "1"]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    noted = (tmp_path / "run" / "look" / "settings.json").read_bytes()
+    for other, name in (("--rank", "3"), "rank"), (("--seed", "7"), "seed"):
+        refused = CliRunner().invoke(app, [*given, *other])
+        assert isinstance(refused.exception, ValueError) and f"settings ({name})" in str(refused.exception)
+    both = CliRunner().invoke(app, [*command, "--rank", "3", "--until", "1"])
+    assert "settings (rank)" in str(both.exception) and not (tmp_path / "run" / "candidates").exists()
+    refused = CliRunner().invoke(app, [*command, "--stage", "look", "--go-on", "--until", "1"])
+    assert "settings (rank, start)" in str(refused.exception)
+    assert (tmp_path / "run" / "look" / "settings.json").read_bytes() == noted
+    more = CliRunner().invoke(app, [*given[:-1], "2", "--steps", "2", "--learning-rate", "1e-3"])
+    assert more.exit_code == 0, "data and schedule may be others"
+
+
+def test_the_order_of_the_facts_is_drawn_once_a_pass(facts):
+    schedule = Schedule(batch_size=10)
+    loop._order.cache_clear()
+    shown = [loop._batch(facts, schedule, step) for step in range(8)]
+    assert loop._order.cache_info().misses == 2 and shown[1] == loop._batch(facts, schedule, 1)
+
+
 def test_a_checkpoint_that_would_lack_a_stage_is_refused_before_any_is_trained(tmp_path):
     """It was said after hours of training."""
     run = tmp_path / "run"

@@ -182,6 +182,42 @@ def test_every_record_is_taken_once_an_epoch_and_held_out_ones_never(tmp_path):
         Stream(sources, [LineFile(path), facts], 4, 25, 0)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"title": "x"}, r"line 2 is neither a text nor a fact: it has \['title'\]"),
+        ({"text": "\u00a0"}, "line 2: 'text' must be a text that is not blank"),
+        ({"text": ["a", "b"]}, "line 2: 'text' must be a text"),
+        ({"prompt": "Ada plays the"}, "line 2 .* no 'target_new'"),
+        ({"prompt": "Ada plays the", "target_new": "oboe"}, "line 2: 'rephrase_prompt' must be a list"),
+        (FACT | {"rephrase_prompt": "Ada's instrument is"}, "line 2: 'rephrase_prompt' must be a list"),
+        (FACT | {"locality_prompt": "Bob plays the"}, "line 2: 'locality_prompt' must be a list"),
+        (FACT | {"target_new": 7}, "line 2: 'target_new' must be a text"),
+        (FACT | {"continuation": None}, "line 2: 'continuation' must be a text"),
+    ],
+)
+def test_a_line_that_no_rows_can_be_made_of_is_refused_before_a_run(tmp_path, line, message):
+    path = tmp_path / "facts.jsonl"
+    path.write_text(json.dumps(FACT) + "\n" + json.dumps(line) + "\n")
+    with pytest.raises(ValueError, match=rf"facts\.jsonl, {message}"):
+        LineFile(path)
+    path.write_text("\n" + json.dumps(FACT | {"locality_prompt": None}) + "\n")
+    assert len(LineFile(path)) == 1
+
+
+def test_plain_text_is_its_lines_that_have_letters_and_no_list_of_json(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("One.\n\u00a0\n \nTwo.\n", encoding="utf-8")
+    file = LineFile(path)
+    assert [file[number]["text"] for number in range(len(file))] == ["One.", "Two."]
+    path.write_bytes(b"One.\n\xff\n")
+    with pytest.raises(ValueError, match=r"text\.txt, line 2: .* not UTF-8"):
+        LineFile(path)
+    (tmp_path / "facts.json").write_text(json.dumps([FACT]))
+    with pytest.raises(ValueError, match=r"whose name ends in \.jsonl"):
+        LineFile(tmp_path / "facts.json")
+
+
 def test_shipped_wordings_are_not_those_of_the_edits_that_are_probed():
     relations = read_relations()
     edits = load_edits()
@@ -194,6 +230,24 @@ def test_shipped_wordings_are_not_those_of_the_edits_that_are_probed():
         sum(len(r.prompts) for r in without_wordings_of(relations, [same]))
         == sum(len(r.prompts) for r in relations) - 2
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (None, "must hold a list of relations"),
+        (["x"], "relation 0: not a known format"),
+        ([{"relation": "r", "subject": "person", "target": "city"}], "relation 0: .* lacks 'prompts'"),
+        ([{"relation": "r", "subject": "person", "target": "city", "prompts": [1, 2]}], "relation 0: "),
+    ],
+)
+def test_a_file_of_relations_that_is_none_is_refused(tmp_path, rows, message):
+    path = tmp_path / "relations.yaml"
+    path.write_text(yaml.safe_dump(rows))
+    with pytest.raises(ValueError, match=rf"relations\.yaml.*{message}"):
+        read_relations(path)
+    with pytest.raises(ValueError, match="no relation is left"):
+        RephrasedFacts([], Names())
 
 
 def test_rephrased_facts_ask_one_thing_in_several_ways():

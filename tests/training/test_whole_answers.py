@@ -172,6 +172,19 @@ def test_the_objective_is_the_loss_of_the_edited_model_for_long_and_short_answer
     torch.testing.assert_close(losses.terms["memory"], expected, atol=2e-4, rtol=1e-4)
 
 
+def test_a_decoder_is_loaded_only_where_it_is_to_say_something(tmp_path, monkeypatch):
+    def load(*given):
+        raise AssertionError("it is not needed")
+
+    monkeypatch.setattr("larimar_editor.model.loading.load_decoder", load)
+    out, asked = tmp_path / "answers.jsonl", tmp_path / "asked.jsonl"
+    done = CliRunner().invoke(app, ["data", "answers", str(asked), "--out", str(out)])
+    assert isinstance(done.exception, FileNotFoundError), "it is said before a decoder is loaded"
+    asked.write_text(json.dumps(SHORT | {"subject": "Ada"}) + "\n")
+    done = CliRunner().invoke(app, ["data", "answers", str(asked), "--out", str(out), "--continued", "0"])
+    assert done.exit_code == 0 and len(out.read_text().splitlines()) == 1
+
+
 def test_the_command_makes_facts_with_continuations(tmp_path):
     asked = {
         "subject": "Ada",
