@@ -809,6 +809,11 @@ def test_an_internal_detector_of_another_encoder_is_refused(run_folder, tokenize
         prepared(run_folder, tokenizer, small(run_folder, **{"model.scope": "internal"}))
 
 
+def test_no_more_of_an_answer_is_trained_on_than_is_written_in_use(run_folder, tokenizer):
+    run = prepared(run_folder, tokenizer, small(run_folder, **{"model.encoder_max_length": 9}))
+    assert run.maker.answer_tokens == 8 < run.objective.larimar.config.answer_tokens
+
+
 def test_codes_of_another_size_than_the_closed_forms_are_refused(run_folder, tokenizer):
     with pytest.raises(ValueError, match="latent_size 48 is not memory_slots 4 times the 24 numbers"):
         prepared(run_folder, tokenizer, small(run_folder, **{"model.memory_slots": 4}))
