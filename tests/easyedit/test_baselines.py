@@ -1,5 +1,6 @@
 """The plumbing of the comparison; the methods themselves run in `make compare`."""
 
+import gc
 import importlib
 import json
 from dataclasses import asdict, replace
@@ -19,11 +20,14 @@ from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.baselines.in_context import telling
 from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
 from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits, returning_weights
+from larimar_editor.editor import apply_larimar_to_model
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime
 from larimar_editor.evaluation.harness.records import LeftOut
+from larimar_editor.evaluation.harness.trials import request
 from larimar_editor.evaluation.tables import find
-from larimar_editor.hparams import find_hparams
+from larimar_editor.hparams import LarimarHyperParams, find_hparams
+from larimar_editor.state.history import UNDO_STEPS
 
 HPARAMS = find_hparams("LARIMAR/smollm2-135m")
 RECORDS = {
@@ -134,6 +138,24 @@ def test_ultraedit_goes_on_with_what_it_has_learned_of_earlier_edits():
     its.is_init = True
     forget_earlier_edits("ULTRAEDIT")
     assert its.is_init is False
+
+
+def test_larimar_has_its_state_back_after_more_edits_than_are_remembered(tiny):
+    """Of what EasyEdit takes for its weights, a copy keeps no state: the next trial failed."""
+    many = pytest.importorskip("larimar_editor.easyedit.baselines.many", exc_type=ImportError)
+    editor = SimpleNamespace(
+        model=tiny,
+        tok=tiny.tokenizer,
+        hparams=LarimarHyperParams(alg_name="LARIMAR", model_name="tiny"),
+        apply_algo=apply_larimar_to_model,
+    )
+    for _ in range(2):
+        with many.kept_edits(editor, release_2023=False) as held:
+            for edit in load_edits(limit=UNDO_STEPS + 1):
+                held.edit([request(edit)])
+            assert len(tiny.facts()) == UNDO_STEPS + 1
+        gc.collect()
+        assert tiny.facts() == []
 
 
 class Told(torch.nn.Module):

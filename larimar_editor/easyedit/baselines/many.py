@@ -125,7 +125,9 @@ class Undo:
             self._reset = self._reset or originals
         else:
             for name, weight in originals.items():
-                self._weights.setdefault(name, weight.detach().clone())
+                # LARIMAR's is a number that keeps the state it stands for alive, as no copy of it would.
+                kept = weight if hasattr(weight, "edited_state") else weight.detach().clone()
+                self._weights.setdefault(name, kept)
 
     @torch.no_grad()
     def __call__(self, model: torch.nn.Module) -> None:
