@@ -6,11 +6,13 @@ is looked for and made importable, and Larimar is registered with it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from larimar_editor.easyedit.finding import EasyEditSource, find_easyedit
@@ -47,18 +49,36 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module) -> None:
         extra = RELEASE_2023_SUBPACKAGES if self.source.release_2023 else ()
-        root = logging.getLogger()
-        handlers, level = list(root.handlers), root.level
-        with stand_ins(extra):
+        with stand_ins(extra), _root_logger_left_alone():
             self.loader.exec_module(module)
-        # EasyEdit configures the root logger when it is imported; a library's host decides that.
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        logging.getLogger("easyeditor").setLevel(logging.INFO)  # as it had it of the root logger
         _register(self.source)
 
     def __getattr__(self, name):
         return getattr(self.loader, name)
+
+
+@contextlib.contextmanager
+def _root_logger_left_alone() -> Iterator[None]:
+    """EasyEdit configures the root logger when it is imported, where nobody has yet; a library's host decides
+    that. What it gives the root logger within this block becomes its own loggers'.
+    """
+    root, own = logging.getLogger(), logging.getLogger("easyeditor")
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        given = [each for each in root.handlers if each not in handlers]
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        own.setLevel(logging.INFO)
+        for handler in given if not own.handlers else ():
+            handler.addFilter(_shown_by_no_other)
+            own.addHandler(handler)
+
+
+def _shown_by_no_other(record: logging.LogRecord) -> bool:
+    """Of a logger without handlers of its own, as long as the host gives the root logger none."""
+    return not logging.getLogger().handlers and not logging.getLogger(record.name).handlers
 
 
 def _register(source: EasyEditSource) -> None:

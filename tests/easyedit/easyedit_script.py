@@ -89,6 +89,8 @@ def logits():
 named = ("easyeditor", "easyeditor.evaluate", "easyeditor.evaluate.evaluate_utils")
 seen["measures"] = len({id(importlib.import_module(name).test_prediction_acc) for name in named})
 seen["root_level"] = logging.getLogger().level
+seen["root_handlers"] = len(logging.getLogger().handlers)
+logging.getLogger("easyeditor.trainer").info("a trainer says this once")
 seen["refused"] = []
 for kind in ("ConceptEditor", "SafetyEditor", "PerEditor"):
     try:

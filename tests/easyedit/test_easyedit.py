@@ -17,6 +17,7 @@ from types import ModuleType
 import pytest
 from conftest import needs_gpu
 
+from larimar_editor.easyedit.installing import _root_logger_left_alone
 from larimar_editor.easyedit.mending import device_name, mended
 from larimar_editor.easyedit.registration import _announce_prompts, _loadable, _of_each_edit
 from larimar_editor.model.larimar import LarimarForCausalLM
@@ -57,7 +58,7 @@ def seen(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(version)
     result = run("", folder, HOME if version == "main" else None, device)
     assert result.returncode == 0, result.stderr[-4000:]
-    return json.loads((folder / "seen.json").read_text()) | {"version": version}
+    return json.loads((folder / "seen.json").read_text()) | {"version": version, "stderr": result.stderr}
 
 
 def test_the_right_easyedit_was_found(seen):
@@ -161,7 +162,23 @@ def test_the_measure_hides_the_target_by_whatever_name_it_is_imported(seen):
 
 
 def test_what_a_library_is_not_asked_for_stays_as_it_was(seen):
-    assert seen["root_level"] == logging.WARNING
+    assert seen["root_level"] == logging.WARNING and seen["root_handlers"] == 0
+
+
+def test_what_easyedit_logs_is_still_shown(seen):
+    """Its trainers have no handler but the one that EasyEdit gives the root logger."""
+    assert seen["stderr"].count("a trainer says this once") == 1
+
+
+def test_an_import_that_fails_leaves_the_root_logger_as_it_was():
+    root, given = logging.getLogger(), logging.NullHandler()
+    before, level = list(root.handlers), root.level
+    with pytest.raises(ImportError), _root_logger_left_alone():
+        root.addHandler(given)
+        root.setLevel(1)
+        raise ImportError
+    assert root.handlers == before and root.level == level
+    logging.getLogger("easyeditor").removeHandler(given)
 
 
 def test_editors_that_cannot_undo_it_refuse_it(seen):
