@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,16 @@ _OF_OTHER_KINDS = (
 )
 
 
+# Ways of editing, and how many of its requests a method is handed in one call.
+_WRITTEN_AT_ONCE: Mapping[str, Callable[[Any, int], int]] = {
+    "edit": lambda editor, count: 1,
+    "edit_requests": lambda editor, count: 1,
+    "generate_edit": lambda editor, count: 1,
+    "batch_edit": lambda editor, count: editor.hparams.batch_size,
+    "normal_edit": lambda editor, count: count,
+}
+
+
 def available_methods() -> list[str]:
     """Names of the methods of the EasyEdit that is imported."""
     return sorted(importlib.import_module("easyeditor.util.alg_dict").ALG_DICT)
@@ -54,6 +65,9 @@ def register(source: EasyEditSource) -> None:
     editing.BaseEditor.__init__ = _wrapping_init(editing.BaseEditor.__init__, executor)
     if hasattr(editing.BaseEditor, "normal_edit"):
         editing.BaseEditor.normal_edit = _keeping_edits(editing.BaseEditor.normal_edit)
+    for name, at_once in _WRITTEN_AT_ONCE.items():
+        if hasattr(editing.BaseEditor, name):
+            setattr(editing.BaseEditor, name, _checking_all(getattr(editing.BaseEditor, name), at_once))
     for name, editor in _OF_OTHER_KINDS:
         module = sys.modules.get(f"easyeditor.editors.{name}")
         if (found := getattr(module, editor, None)) is not None:
@@ -140,6 +154,31 @@ def _keeping_edits(normal_edit):
         return metrics, model, undo
 
     return kept
+
+
+def _checking_all(edit, at_once: Callable[[Any, int], int]):
+    """LARIMAR's requests are all looked at before the first is evaluated and edited: one that is refused when
+    its turn comes takes with it what was measured of all before.
+    """
+    call = inspect.signature(edit).bind
+
+    @functools.wraps(edit)
+    def checked(self, *args, **kwargs):
+        if isinstance(self.model, LarimarForCausalLM):
+            given = call(self, *args, **kwargs).arguments
+            requests = given.get("requests", given.get("kwargs", {}).get("requests"))
+            if requests is None:
+                prompts, targets = (
+                    [each] if isinstance(each, str) else each
+                    for each in (given["prompts"], given["target_new"])
+                )
+                requests = [{"prompt": prompt, "target_new": new} for prompt, new in zip(prompts, targets)]
+            block = max(1, at_once(self, len(requests)))
+            for start in range(0, len(requests), block):
+                self.model.checked(requests[start : start + block])
+        return edit(self, *args, **kwargs)
+
+    return checked
 
 
 def _of_each_edit(collect):

@@ -310,6 +310,24 @@ def is_gone_when_deleted() -> bool:
 
 seen["deleted"] = is_gone_when_deleted()
 
+# a request that is refused, before another is written
+written = []
+editor.apply_algo = lambda *args, **kwargs: written.append(args[2]) or apply_algo(*args, **kwargs)
+seen["checked"] = {}
+ways = ("edit", "batch_edit", "edit_requests", "generate_edit", "normal_edit")
+for name in filter(lambda name: hasattr(editor, name), ways):
+    asked = {"prompts": PROMPTS[:2], "target_new": ["English", " "]}
+    if name == "edit_requests":
+        listed = [{"prompt": p, "target_new": t} for p, t in zip(*asked.values())]
+        asked = {"requests": [each | {"ground_truth": "x"} for each in listed]}
+    try:
+        getattr(editor, name)(**asked)
+    except ValueError as error:
+        seen["checked"][name] = str(error)
+seen["written_before_a_bad_one"] = len(written)
+editor.apply_algo = apply_algo
+model.reset()
+
 # what is wrong is named
 seen["bad"] = {}
 good = {"prompt": PROMPTS[1], "target_new": "Oslo"}

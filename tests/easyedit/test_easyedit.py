@@ -210,11 +210,20 @@ def test_hyperparameters_have_what_easyedits_have(seen):
 
 
 def test_bad_requests_name_what_is_wrong_and_change_nothing(seen):
+    assert seen["bad"].keys() == {"empty target", "empty prompt", "no target", "two targets"}
     for message in seen["bad"].values():
         assert message["error"] == "ValueError" and message["facts"] == 0
     assert "target_new" in seen["bad"]["empty target"]["text"]
     assert "two targets" in seen["bad"]["two targets"]["text"]
     assert "no Larimar checkpoint ships" in seen["no_checkpoint"]
+
+
+def test_all_requests_are_checked_before_the_first_is_edited(seen):
+    """One that was refused when its turn came took with it what was measured of all before."""
+    only_main = {"generate_edit", "normal_edit"} if seen["version"] == "main" else set()
+    assert seen["checked"].keys() == {"edit", "batch_edit", "edit_requests"} | only_main
+    assert all("target_new" in text for text in seen["checked"].values())
+    assert seen["written_before_a_bad_one"] == 0
 
 
 def test_absent_packages_raise_when_used_and_shadow_nothing(seen):
