@@ -141,7 +141,7 @@ def _edit(record: Mapping, number: int) -> Edit:
         prompt=record["prompt"],
         target_new=record["target_new"],
         ground_truth=first_name(record.get("ground_truth", "")).strip(),
-        subject=record.get("subject", ""),
+        subject=record.get("subject") or "",
         rephrase_prompts=_several(record.get("rephrase_prompt")),
         locality_prompts=_several(record.get("locality_prompt")),
         locality_ground_truth=_several(record.get("locality_ground_truth")),

@@ -103,6 +103,12 @@ def test_an_edit_without_a_target_is_left_out(tmp_path):
     assert [edit.case_id for edit in load_edits(tmp_path / "zsre.json", limit=2)] == [0]
 
 
+def test_a_subject_that_is_null_is_not_known(tmp_path):
+    record = {"prompt": "The capital of Peru is", "target_new": "Rome", "subject": None}
+    (tmp_path / "edits.json").write_text(json.dumps([record]))
+    assert load_edits(tmp_path / "edits.json")[0].subject == ""
+
+
 def test_what_a_record_has_no_answer_to_is_not_asked(tmp_path):
     """A space would be the right answer else."""
     record = {"prompt": "The capital of Peru is", "target_new": "Rome"}

@@ -24,7 +24,7 @@ from larimar_editor.editor import apply_larimar_to_model
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime
 from larimar_editor.evaluation.harness.records import LeftOut
-from larimar_editor.evaluation.harness.trials import request
+from larimar_editor.evaluation.harness.trials import Trial, request, stage_of
 from larimar_editor.evaluation.tables import find
 from larimar_editor.hparams import LarimarHyperParams, find_hparams
 from larimar_editor.state.history import UNDO_STEPS
@@ -72,6 +72,21 @@ def test_a_case_is_run_once_whichever_table_asks_for_it(tmp_path):
     write(job(tmp_path, [first, second]), second, 2.0)
     other = job(tmp_path, [third, second, second])
     assert other.pending() == [third] and [each["seconds"] for each in other.results()] == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("subject", ["", "Berlin"])
+def test_an_edit_whose_subject_is_not_in_its_prompt_does_not_reach_a_method_that_looks_for_it(
+    tmp_path, subject
+):
+    """It ended the job, and with it the row, with an error that named nothing."""
+    edit = replace(load_edits(limit=1)[0], subject=subject)
+    for case in (asdict(edit), Trial([stage_of([edit])]).to_dict(), Lifetime([edit]).to_dict()):
+        said = []
+        assert not jobs.run(job(tmp_path, [case]), said.append)
+        assert edit.prompt in said[0] and f"{subject!r}, in it" in said[0]
+    single = pytest.importorskip("larimar_editor.easyedit.baselines.single", exc_type=ImportError)
+    assert "subject" not in single._arguments(edit, release_2023=False), "other methods need none"
+    assert single._arguments(load_edits(limit=1)[0], release_2023=False)["subject"]
 
 
 def test_records_of_other_settings_are_not_taken(tmp_path):

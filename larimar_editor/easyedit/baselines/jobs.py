@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +44,9 @@ HPARAMS_CLASSES = {
 # is of the method and not of a runner: finished cases of all runners are run again, also those that the
 # mending did not change, as UltraEdit's single edits.
 REVISIONS = {"ULTRAEDIT": 2}  # since it keeps its statistics over the edits of a sequence
+
+# Methods that look for the subject in the prompt.
+BY_SUBJECT = ("ROME", "MEMIT", "AlphaEdit")
 
 _OF_A_LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")
 
@@ -197,10 +200,28 @@ def chosen_methods(
     return chosen
 
 
+def without_subject(case: object) -> Iterator[Mapping]:
+    """The edits in a case, of whichever runner, whose subject is not in their prompt."""
+    if isinstance(case, Mapping) and "target_new" in case:
+        if not (subject := case.get("subject")) or subject not in case["prompt"]:
+            yield case
+    elif isinstance(case, (Mapping, list, tuple)):
+        for each in case.values() if isinstance(case, Mapping) else case:
+            yield from without_subject(each)
+
+
 def run(job: Job, say: Callable[[str], None]) -> bool:
-    """Run the cases that are not finished, in a process of their own; False, and a line, when it fails."""
-    if not job.pending():
+    """Run the cases that are not finished, in a process of their own; False, and a line, when it fails or
+    there is an edit that the method cannot make.
+    """
+    if not (pending := job.pending()):
         return True
+    if job.method in BY_SUBJECT and (edit := next(without_subject(pending), None)) is not None:
+        say(
+            f"{job.method} is left out: it edits by subjects, and the prompt {edit['prompt']!r} does not "
+            f"have its own, {edit.get('subject', '')!r}, in it; leave that record out of the data"
+        )
+        return False
     path = Path(job.out) / f"{job.method}.job.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(asdict(job)), encoding="utf-8")

@@ -52,9 +52,10 @@ def _arguments(edit: Edit, release_2023: bool) -> dict:
         "prompts": [edit.prompt],
         "target_new": [edit.target_new],
         "ground_truth": [edit.ground_truth],
-        "subject": [edit.subject],
         "verbose": False,
     }
+    if edit.subject and edit.subject in edit.prompt:  # EasyEdit takes no other
+        arguments["subject"] = [edit.subject]
     if edit.rephrase_prompts:
         arguments["rephrase_prompts"] = [edit.rephrase_prompts[0]]
     if edit.locality_prompts:
