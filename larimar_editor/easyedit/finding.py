@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.machinery
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 _HOW_TO_GET_IT = (
@@ -51,9 +53,22 @@ class EasyEditSource:
         return "release of 2023" if self.release_2023 else "main branch"
 
     @property
+    def code(self) -> str:
+        """Digest of its methods and its evaluation: two clones of one version may differ in them."""
+        return _code_in(self.package)
+
+    @property
     def search_path(self) -> list[str]:
         """What to search for the package."""
         return [str(self.package.parent)]
+
+
+@cache
+def _code_in(package: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for part in ("models", "evaluate") for path in (package / part).rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def find_easyedit() -> EasyEditSource:

@@ -20,6 +20,7 @@ from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.baselines.in_context import telling
 from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
 from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits, returning_weights
+from larimar_editor.easyedit.finding import EasyEditSource, find_easyedit
 from larimar_editor.editor import apply_larimar_to_model
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime
@@ -115,6 +116,20 @@ def test_records_from_before_a_method_was_mended_are_not_taken_and_no_others_are
     assert job(tmp_path, [case], "many").out != many.out, "of all runners, whichever is mended"
     monkeypatch.setattr(jobs, "REVISIONS", {"ROME": 3})
     assert not job(tmp_path, [case]).results()
+
+
+def test_records_of_an_easyedit_with_other_code_are_not_taken(tmp_path):
+    """Two clones of its main branch have one version."""
+    case, code = {"prompt": "a"}, find_easyedit().code
+    given = job(tmp_path, [case])
+    for noted, taken in (({}, True), ({"easyedit_code": code}, True), ({"easyedit_code": "other"}, False)):
+        given.records.write_text(json.dumps({"digest": digest(case), "environment": noted}) + "\n")
+        assert bool(given.results()) == taken
+    clones = [tmp_path / name for name in ("one", "other")]
+    for clone in clones:
+        (clone / "models").mkdir(parents=True)
+        (clone / "models" / "rome.py").write_text(f"# {clone.name}")
+    assert len({EasyEditSource(clone, "installed", False).code for clone in clones}) == 2
 
 
 def test_ultraedit_returns_the_weights_that_it_changed():

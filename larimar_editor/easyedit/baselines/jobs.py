@@ -1,8 +1,10 @@
 """One method of EasyEdit at work on cases, in a process of its own.
 
 So one method's memory, patches or failure are not another's. Finished cases are kept in ``METHOD.jsonl``,
-each under its digest, in a folder that is named after all that they depend on: a job that was interrupted
-goes on, and no case is run twice, whichever table asks for it.
+each under its digest, in a folder that is named after their settings, device and EasyEdit's version: a job
+that was interrupted goes on, and no case is run twice, whichever table asks for it. Which code of EasyEdit's
+a case was run with stands in its record, where it is not from before that was noted; what text MEMIT's key
+statistics are of stands beside these.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ class Job:
         more: Mapping | None = None,
         timed: bool = True,
     ) -> Job:
-        """A job in the folder of ``parent`` whose name says what its records depend on.
+        """A job in the folder of ``parent`` whose name says with which settings its records are made.
 
         Args:
             parent: of the folders of all jobs.
@@ -129,9 +131,15 @@ class Job:
 
     def finished(self) -> dict[str, dict]:
         """The records that are there, of whatever job, by their case's digest; the last one only if it is
-        whole.
+        whole, and none of another EasyEdit's code.
         """
-        return {record["digest"]: record for record in read_records(self.records)}
+        now = find_easyedit().code
+        records = read_records(self.records)
+        return {
+            each["digest"]: each
+            for each in records
+            if each.get("environment", {}).get("easyedit_code", now) == now
+        }
 
     def results(self) -> list[dict]:
         """The records of this job's finished cases, in their order."""

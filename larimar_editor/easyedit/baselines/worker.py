@@ -33,8 +33,8 @@ def given_job() -> Job:
 
 def work(job: Job, editor, score: Callable[[Mapping], dict]) -> None:
     """Write the record of every case that is not finished, each with peak memory, hardware and versions."""
-    version, device = find_easyedit().version, str(next(editor.model.parameters()).device)
-    here = environment(device) | {"easyedit": version}
+    source, device = find_easyedit(), str(next(editor.model.parameters()).device)
+    here = environment(device) | {"easyedit": source.version, "easyedit_code": source.code}
     job.drop_torn_record()
     with job.records.open("a", encoding="utf-8") as stream:
         for case in job.pending():
