@@ -188,6 +188,20 @@ def test_larimar_has_its_state_back_after_more_edits_than_are_remembered(tiny):
         assert tiny.facts() == []
 
 
+def test_what_decides_by_the_tokens_of_a_pass_generates_without_a_cache():
+    """With one a pass is the last token alone, and GRACE's and WISE's edits acted by that."""
+    many = pytest.importorskip("larimar_editor.easyedit.baselines.many", exc_type=ImportError)
+    for name, options in (
+        ("GRACE", {"batch": 1, "use_cache": False}),
+        ("WISE", {"batch": 1, "use_cache": False}),
+        ("PeftModel", {"batch": 1}),
+    ):
+        model = type(name, (torch.nn.Module,), {})()
+        assert many._generation(model, {}) == options
+        realworld = {"max_new_tokens": 3, "use_cache": False}
+        assert many._generation(model, realworld) == {"batch": 1} | realworld
+
+
 class Told(torch.nn.Module):
     """Says nothing but remembers what it was shown."""
 

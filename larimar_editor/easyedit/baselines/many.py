@@ -102,12 +102,22 @@ def kept_edits(editor, release_2023: bool) -> Iterator[KeptEdits]:
 
 def _questions(model, tokenizer, stage: Stage, before: Sequence) -> dict:
     after = scores(model, tokenizer, stage.scored)
-    # What wraps the model may decide for a batch as a whole, as WISE does by its mean.
-    alone = {} if isinstance(model, PreTrainedModel) else {"batch": 1}
     return {
         "scores": [{"accuracy": new.accuracy, "same": new.as_before(old)} for new, old in zip(after, before)],
-        "answers": answers(model, stage.generated, tokenizer=tokenizer, **alone, **stage.sampling),
+        "answers": answers(model, stage.generated, tokenizer=tokenizer, **_generation(model, stage.sampling)),
     }
+
+
+def _generation(model, sampling: Mapping) -> dict:
+    """How a model of any kind is asked for answers.
+
+    What wraps a model may decide for a batch as a whole, as WISE does by its mean. And GRACE and WISE decide
+    by the tokens of a pass: with a cache that is the last one alone.
+    """
+    if isinstance(model, PreTrainedModel):
+        return dict(sampling)
+    looks = {"use_cache": False} if type(model).__name__ in ("GRACE", "WISE") else {}
+    return {"batch": 1} | dict(sampling) | looks
 
 
 class Undo:
