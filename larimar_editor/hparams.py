@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import warnings
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
@@ -90,7 +91,11 @@ class LarimarHyperParams(_Overrides):
             )
         if self.alg_name != "LARIMAR":
             raise ValueError(f"alg_name must be LARIMAR, got {self.alg_name!r}")
+        if isinstance(self.device, str) and self.device.isdecimal():
+            self.device = int(self.device)
         check(self)
+        if isinstance(self.device, str) and self.device != "cpu":
+            _check_device(self.device)
         if not self.model_name:
             raise ValueError("model_name must not be empty")
         for name in ("quantization_bit", "double_quant", "quant_type"):
@@ -166,6 +171,14 @@ class LarimarHyperParams(_Overrides):
         except (FileNotFoundError, KeyError):
             return None
         return {name: values[name] for name in CHECKPOINT_SETTINGS if name in values}
+
+
+def _check_device(name: str) -> None:
+    torch = importlib.import_module("torch")  # which is long in coming, for files that name no such device
+    try:
+        torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device must be cpu or the index of a CUDA device, got {name!r}") from error
 
 
 def made_by_fit() -> dict[str, Any]:

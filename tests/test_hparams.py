@@ -117,6 +117,8 @@ def test_the_models_that_were_promised_have_a_file():
         ({"addressing": "nearest"}, "addressing must be one of gaussian, pseudoinverse"),
         ({"sigma_w": -0.5}, "sigma_w must be a number of at least 0"),
         ({"sigma_w": "often"}, "sigma_w must be a number"),
+        ({"device": "gpu"}, "device must be cpu or the index of a CUDA device, got 'gpu'"),
+        ({"device": -1}, "device must be a whole number of at least 0"),
     ],
 )
 def test_a_bad_file_is_named_with_its_key(tmp_path, change, message):
@@ -126,6 +128,11 @@ def test_a_bad_file_is_named_with_its_key(tmp_path, change, message):
     with pytest.raises(ValueError, match=message) as caught:
         LarimarHyperParams.from_hparams(str(path))
     assert "mine.yaml" in str(caught.value)
+
+
+def test_a_device_that_is_given_as_text_is_the_index_that_easyedit_means():
+    named = [LarimarHyperParams("LARIMAR", "m", device=name).device for name in ("0", 1, "cpu", "cuda:1")]
+    assert named == [0, 1, "cpu", "cuda:1"]
 
 
 def test_missing_and_malformed_files(tmp_path):

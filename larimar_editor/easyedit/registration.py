@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from larimar_editor.checkpoints import shipped
 from larimar_editor.easyedit.finding import EasyEditSource
-from larimar_editor.easyedit.mending import LlamaTokenizer, OfflineNltk
+from larimar_editor.easyedit.mending import LlamaTokenizer, OfflineNltk, device_name
 from larimar_editor.editor import LarimarRewriteExecutor
 from larimar_editor.hparams import LarimarHyperParams
 from larimar_editor.model.checkpoint import checkpoint_folder
@@ -118,6 +119,7 @@ def _wrapping_init(original, executor: LarimarRewriteExecutor):
             hparams.model_name = _loadable(resolve(name), name)
             if getattr(hparams, "alg_name", None) == ALG_NAME:  # before a large decoder is loaded for nothing
                 check_one(LarimarHyperParams, "evaluation_type", getattr(hparams, "evaluation_type", None))
+                _check_is_here(hparams.device)
                 checkpoint_folder(hparams.larimar_checkpoint or shipped(name), name)
         original(self, hparams, *args, **kwargs)
         if self.alg_name == ALG_NAME:
@@ -130,6 +132,12 @@ def _wrapping_init(original, executor: LarimarRewriteExecutor):
                 executor.forget_model(self.model.decoder)
 
     return __init__
+
+
+def _check_is_here(device: int | str) -> None:
+    wanted, there = torch.device(device_name(device)), torch.cuda.device_count()
+    if wanted.type == "cuda" and (wanted.index or 0) >= there:
+        raise ValueError(f"device {device!r} is not here: torch finds {there} GPUs; set another, or cpu")
 
 
 def _keeping_edits(normal_edit):

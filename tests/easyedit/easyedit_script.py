@@ -341,6 +341,12 @@ for name, requests in {
         apply_algo(model, tok, requests, hparams)
     except Exception as error:
         seen["bad"][name] = {"error": type(error).__name__, "text": str(error), "facts": len(model.facts())}
+elsewhere = LarimarHyperParams.from_hparams("LARIMAR/smollm2-135m")
+elsewhere.device = 97
+try:
+    BaseEditor.from_hparams(elsewhere)
+except ValueError as error:
+    seen["no_device"] = str(error)
 try:
     hparams.model_name = "another-llama"
     larimar_editor.LarimarRewriteExecutor().init_model(torch.nn.Linear(1, 1), tok, hparams)

@@ -218,6 +218,10 @@ def test_bad_requests_name_what_is_wrong_and_change_nothing(seen):
     assert "no Larimar checkpoint ships" in seen["no_checkpoint"]
 
 
+def test_a_device_that_is_not_there_is_named_before_the_decoder_is_loaded(seen):
+    assert "device 97 is not here" in seen["no_device"]
+
+
 def test_all_requests_are_checked_before_the_first_is_edited(seen):
     """One that was refused when its turn came took with it what was measured of all before."""
     only_main = {"generate_edit", "normal_edit"} if seen["version"] == "main" else set()
