@@ -320,17 +320,21 @@ def memit_stats(
     ] = "MEMIT/smollm2-135m",
     text: TextOption = None,
 ) -> None:
-    """Compute MEMIT's key statistics from local text, into the files that EasyEdit looks for."""
+    """Compute MEMIT's key statistics from local text, into the files that EasyEdit looks for. Files that are
+    there stay; those of another text than is given are an error.
+    """
     import easyeditor
 
-    from larimar_editor.data.texts import SENTENCES
     from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
     from larimar_editor.hparams import find_hparams
 
     values = easyeditor.MEMITHyperParams.from_hparams(str(find_hparams(hparams)))
     editor = easyeditor.BaseEditor.from_hparams(values)
-    compute_key_statistics(editor.model, editor.tok, values, text or SENTENCES)
-    typer.echo(f"statistics of layers {', '.join(map(str, values.layers))} are in {values.stats_dir}")
+    computed = compute_key_statistics(editor.model, editor.tok, values, text)
+    there = [layer for layer in values.layers if layer not in computed]
+    for what, layers in (("computed", computed), ("there already", there)):
+        if layers:
+            typer.echo(f"statistics {what}: layers {', '.join(map(str, layers))}, in {values.stats_dir}")
 
 
 @app.command()

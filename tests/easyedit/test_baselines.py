@@ -3,8 +3,10 @@
 import gc
 import importlib
 import json
+import sys
 from dataclasses import asdict, replace
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.baselines.in_context import telling
 from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
 from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits, returning_weights
+from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
 from larimar_editor.easyedit.finding import EasyEditSource, find_easyedit
 from larimar_editor.editor import apply_larimar_to_model
 from larimar_editor.evaluation.harness.context import Context
@@ -130,6 +133,38 @@ def test_records_of_an_easyedit_with_other_code_are_not_taken(tmp_path):
         (clone / "models").mkdir(parents=True)
         (clone / "models" / "rome.py").write_text(f"# {clone.name}")
     assert len({EasyEditSource(clone, "installed", False).code for clone in clones}) == 2
+
+
+def test_key_statistics_of_another_text_are_not_taken_for_those_of_the_text_that_is_given(
+    tmp_path, monkeypatch
+):
+    """They were loaded, and the command said that all was well."""
+    module = ModuleType("easyeditor.models.rome.layer_stats")
+    module.load_dataset = None
+
+    def tally(stat, data, cache):
+        if data is not None:
+            cache.write_text("".join(data["text"]))
+
+    def layer_stats(model, tok, name, folder, dataset, **options):
+        cache = Path(folder) / "tiny" / f"{name}.npz"
+        module.tally(None, None if cache.exists() else module.load_dataset(dataset)["train"], cache=cache)
+
+    module.tally, module.layer_stats = tally, layer_stats
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    hparams = SimpleNamespace(layers=[3, 5], rewrite_module_tmp="layer.{}.down", stats_dir=tmp_path / "stats")
+    vars(hparams).update(mom2_dataset="wikipedia", mom2_n_samples=1, mom2_dtype="float32")
+    one, other = tmp_path / "one.txt", tmp_path / "other.txt"
+    one.write_text("One.\n")
+    other.write_text("Other.\n")
+    assert compute_key_statistics(None, None, hparams, one) == [3, 5]
+    assert compute_key_statistics(None, None, hparams, one) == []
+    assert compute_key_statistics(None, None, hparams) == [], "a job takes what is there"
+    hparams.layers = [5]
+    with pytest.raises(ValueError, match=r"layer\.5\.down\.npz is there, and of another text than .*other"):
+        compute_key_statistics(None, None, hparams, other)
+    assert (tmp_path / "stats" / "tiny" / "layer.5.down.npz").read_text() == "One."
+    assert module.tally is tally
 
 
 def test_ultraedit_returns_the_weights_that_it_changed():

@@ -6,6 +6,7 @@ text file.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from pathlib import Path
 from typing import Any
@@ -15,25 +16,47 @@ import datasets
 from larimar_editor.data.texts import SENTENCES
 
 
-def compute_key_statistics(model, tok, hparams, text: str | Path = SENTENCES) -> None:
+def compute_key_statistics(model, tok, hparams, text: str | Path | None = None) -> list[int]:
     """Second moments of the keys of every layer that ``hparams`` edits; what exists is not computed again.
+    Beside each file that is computed stands the digest of its text.
 
     Args:
         model, tok: as EasyEdit's editor holds them.
         hparams: EasyEdit's, of MEMIT or another method that uses ``layer_stats``.
-        text: UTF-8, one sentence a line.
+        text: UTF-8, one sentence a line; what exists has to be of it. None takes what exists, whatever it is
+            of, and the sentences that ship for the rest.
+
+    Returns:
+        the layers whose statistics did not exist.
 
     Raises:
         FileNotFoundError: no such text.
+        ValueError: a file is there that is of another text than the one that is given. One of which nothing is
+            noted counts as of the sentences that ship.
     """
-    text = Path(text)
-    if not text.exists():
-        raise FileNotFoundError(f"no text file {text}")
+    file = Path(text or SENTENCES)
+    if not file.exists():
+        raise FileNotFoundError(f"no text file {file}")
     module: Any = importlib.import_module("easyeditor.models.rome.layer_stats")
-    original = module.load_dataset
-    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line.strip()]
+    load_dataset, tally = module.load_dataset, module.tally
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     local = datasets.Dataset.from_dict({"text": lines})
+    layers: list[int] = []
+
+    def noted(stat, data, *, cache: Path, **options):
+        note = cache.with_suffix(".text")
+        if not cache.exists():
+            layers.append(layer)
+            note.parent.mkdir(parents=True, exist_ok=True)
+            note.write_text(_digest(file), encoding="utf-8")
+        elif text is not None:
+            of = note.read_text(encoding="utf-8") if note.exists() else _digest(SENTENCES)
+            if of != _digest(file):
+                raise ValueError(f"{cache} is there, and of another text than {file}: remove it first")
+        return tally(stat, data, cache=cache, **options)
+
     module.load_dataset = lambda *args, **kwargs: {"train": local}
+    module.tally = noted
     Path(hparams.stats_dir).mkdir(parents=True, exist_ok=True)
     try:
         for layer in hparams.layers:
@@ -49,4 +72,9 @@ def compute_key_statistics(model, tok, hparams, text: str | Path = SENTENCES) ->
                 hparams=hparams,
             )
     finally:
-        module.load_dataset = original
+        module.load_dataset, module.tally = load_dataset, tally
+    return layers
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
