@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 import types
 from collections.abc import Iterator
@@ -89,8 +90,11 @@ def stand_ins(extra: tuple[str, ...] = ()) -> Iterator[None]:
     installed.
     """
     _settle_other_lookups()
+    # Of all finders: what is installed to be edited has one of its own.
     absent = tuple(
-        name for name in MULTIMODAL_PACKAGES if importlib.machinery.PathFinder.find_spec(name) is None
+        name
+        for name in MULTIMODAL_PACKAGES
+        if name not in sys.modules and importlib.util.find_spec(name) is None
     )
     finder = _Finder(absent + extra)
     sys.meta_path.insert(0, finder)

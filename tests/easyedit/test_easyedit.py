@@ -11,8 +11,9 @@ import logging
 import os
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from conftest import needs_gpu
@@ -20,6 +21,7 @@ from conftest import needs_gpu
 from larimar_editor.easyedit.installing import _root_logger_left_alone
 from larimar_editor.easyedit.mending import device_name, mended
 from larimar_editor.easyedit.registration import _announce_prompts, _loadable, _of_each_edit
+from larimar_editor.easyedit.standins import stand_ins
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.prompts import Prompts
 
@@ -235,6 +237,17 @@ def test_absent_packages_raise_when_used_and_shadow_nothing(seen):
     assert seen["transformers_sees_the_truth"]
     if seen["version"] == "main":
         assert "is not installed" in seen["stand_in_error"]
+
+
+def test_a_package_that_a_finder_of_its_own_serves_is_not_absent(monkeypatch):
+    """As one that is installed to be edited: a stand-in took its place."""
+    spec = ModuleSpec("iopath", None)
+    finder = SimpleNamespace(
+        find_spec=lambda name, path=None, target=None: spec if name == "iopath" else None
+    )
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, finder])
+    with stand_ins():
+        assert "iopath" not in sys.meta_path[0].roots
 
 
 def test_easyedit_absent_says_what_to_do(tmp_path):

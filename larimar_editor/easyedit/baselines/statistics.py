@@ -31,8 +31,8 @@ def compute_key_statistics(model, tok, hparams, text: str | Path | None = None) 
 
     Raises:
         FileNotFoundError: no such text.
-        ValueError: a file is there that is of another text than the one that is given. One of which nothing is
-            noted counts as of the sentences that ship.
+        ValueError: a file is there that is of another text than the one that is given. One without a digest
+            counts as of the sentences that ship.
     """
     file = Path(text or SENTENCES)
     if not file.exists():
