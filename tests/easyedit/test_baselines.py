@@ -22,7 +22,6 @@ from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.baselines.in_context import telling
 from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
 from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits, returning_weights
-from larimar_editor.easyedit.baselines.statistics import compute_key_statistics
 from larimar_editor.easyedit.finding import EasyEditSource, find_easyedit
 from larimar_editor.editor import apply_larimar_to_model
 from larimar_editor.evaluation.harness.context import Context
@@ -34,6 +33,7 @@ from larimar_editor.hparams import LarimarHyperParams, find_hparams
 from larimar_editor.state.history import UNDO_STEPS
 
 HPARAMS = find_hparams("LARIMAR/smollm2-135m")
+STATISTICS = "larimar_editor.easyedit.baselines.statistics"
 RECORDS = {
     "LARIMAR": [
         record(0.9),
@@ -139,6 +139,8 @@ def test_key_statistics_of_another_text_are_not_taken_for_those_of_the_text_that
     tmp_path, monkeypatch
 ):
     """They were loaded, and the command said that all was well."""
+    pytest.importorskip("datasets")
+    compute_key_statistics = importlib.import_module(STATISTICS).compute_key_statistics
     module = ModuleType("easyeditor.models.rome.layer_stats")
     module.load_dataset = None
 

@@ -241,10 +241,8 @@ def test_absent_packages_raise_when_used_and_shadow_nothing(seen):
 
 def test_a_package_that_a_finder_of_its_own_serves_is_not_absent(monkeypatch):
     """As one that is installed to be edited: a stand-in took its place."""
-    spec = ModuleSpec("iopath", None)
-    finder = SimpleNamespace(
-        find_spec=lambda name, path=None, target=None: spec if name == "iopath" else None
-    )
+    served = {"iopath": ModuleSpec("iopath", None)}
+    finder = SimpleNamespace(find_spec=lambda name, path=None, target=None: served.get(name))
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, finder])
     with stand_ins():
         assert "iopath" not in sys.meta_path[0].roots
