@@ -144,9 +144,9 @@ def _other_settings(larimar: LarimarForCausalLM, params: LarimarHyperParams) -> 
     return left | other
 
 
-_EXECUTOR = LarimarRewriteExecutor()
+EXECUTOR = LarimarRewriteExecutor()
 
 
 def apply_larimar_to_model(model, tok, requests, hparams, **kwargs):
-    """`LarimarRewriteExecutor.apply_to_model` of one shared executor."""
-    return _EXECUTOR.apply_to_model(model, tok, requests, hparams, **kwargs)
+    """`LarimarRewriteExecutor.apply_to_model` of the one that all share."""
+    return EXECUTOR.apply_to_model(model, tok, requests, hparams, **kwargs)

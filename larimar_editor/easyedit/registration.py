@@ -15,7 +15,7 @@ import torch
 from larimar_editor.checkpoints import shipped
 from larimar_editor.easyedit.finding import EasyEditSource
 from larimar_editor.easyedit.mending import LlamaTokenizer, OfflineNltk, device_name
-from larimar_editor.editor import LarimarRewriteExecutor
+from larimar_editor.editor import EXECUTOR, LarimarRewriteExecutor
 from larimar_editor.hparams import LarimarHyperParams
 from larimar_editor.model.checkpoint import checkpoint_folder
 from larimar_editor.model.larimar import LarimarForCausalLM
@@ -50,12 +50,16 @@ def available_methods() -> list[str]:
 
 
 def register(source: EasyEditSource) -> None:
-    """Register with the imported EasyEdit. Calling it again changes nothing."""
+    """Register with the imported EasyEdit. Calling it again changes nothing.
+
+    Raises:
+        ImportError: a main branch without an editor that was to refuse LARIMAR; nothing is registered.
+    """
     methods = importlib.import_module("easyeditor.util.alg_dict").ALG_DICT
     if isinstance(_bound_to(methods.get(ALG_NAME)), LarimarRewriteExecutor):
         return
-    executor = LarimarRewriteExecutor()
-    apply = executor.apply_to_model
+    others = _editors_of_other_kinds(source)
+    apply = EXECUTOR.apply_to_model
     # The editor modules imported this very dict, so it is added to, not replaced.
     methods[ALG_NAME] = _as_in_2023(apply) if source.release_2023 else apply
     editing: Any = importlib.import_module("easyeditor.editors.editor")
@@ -63,22 +67,36 @@ def register(source: EasyEditSource) -> None:
         editing.LlamaTokenizer = LlamaTokenizer
     batch = importlib.import_module("easyeditor.editors.batch_editor").BatchEditor
     batch.is_batchable_method = staticmethod(_or_larimar(batch.is_batchable_method))
-    editing.BaseEditor.__init__ = _wrapping_init(editing.BaseEditor.__init__, executor)
+    editing.BaseEditor.__init__ = _wrapping_init(editing.BaseEditor.__init__)
     if hasattr(editing.BaseEditor, "normal_edit"):
         editing.BaseEditor.normal_edit = _keeping_edits(editing.BaseEditor.normal_edit)
     for name, at_once in _WRITTEN_AT_ONCE.items():
         if hasattr(editing.BaseEditor, name):
             setattr(editing.BaseEditor, name, _checking_all(getattr(editing.BaseEditor, name), at_once))
-    for name, editor in _OF_OTHER_KINDS:
-        module = sys.modules.get(f"easyeditor.editors.{name}")
-        if (found := getattr(module, editor, None)) is not None:
-            found.__init__ = _refusing_init(found.__init__)
+    for other in others:
+        other.__init__ = _refusing_init(other.__init__)
     summaries: Any = sys.modules.get("easyeditor.editors.utils")
     if hasattr(summaries, "collect_metric_values"):  # the release of 2023 has no summary
         summaries.collect_metric_values = _of_each_edit(summaries.collect_metric_values)
-    _announce_prompts(in_template=not source.release_2023)
+    _replace_measure(in_template=not source.release_2023)
     scores: Any = importlib.import_module("easyeditor.evaluate.evaluate_utils")
     scores.nltk = OfflineNltk(scores.nltk)
+
+
+def _editors_of_other_kinds(source: EasyEditSource) -> list[Any]:
+    """`_OF_OTHER_KINDS`, of which the release of 2023 has but one."""
+    found = {
+        name: getattr(sys.modules.get(f"easyeditor.editors.{module}"), name, None)
+        for module, name in _OF_OTHER_KINDS
+    }
+    missing = [name for name, editor in found.items() if editor is None]
+    if missing and not source.release_2023:
+        raise ImportError(
+            f"this main branch of EasyEdit has no {missing[0]}, which would have to refuse LARIMAR: use an "
+            "earlier one, or a later larimar_editor",
+            name="easyeditor",
+        )
+    return [editor for editor in found.values() if editor is not None]
 
 
 def _bound_to(method: Any) -> Any:
@@ -109,7 +127,7 @@ def _or_larimar(is_batchable):
     return is_batchable_method
 
 
-def _wrapping_init(original, executor: LarimarRewriteExecutor):
+def _wrapping_init(original):
     """Names of embedded models become folders; a LARIMAR editor's model is a Larimar from the start."""
 
     @functools.wraps(original)
@@ -123,13 +141,13 @@ def _wrapping_init(original, executor: LarimarRewriteExecutor):
                 checkpoint_folder(hparams.larimar_checkpoint or shipped(name), name)
         original(self, hparams, *args, **kwargs)
         if self.alg_name == ALG_NAME:
-            is_new = not executor.has_model(self.model)
-            self.model = executor.init_model(self.model, self.tok, hparams)
+            is_new = not EXECUTOR.has_model(self.model)
+            self.model = EXECUTOR.init_model(self.model, self.tok, hparams)
             if is_new:
                 # The editor holds the Larimar, and that the decoder: were the latter to hold the former, both
                 # would be in memory until the next collection, beside what a notebook loads after `del
                 # editor`.
-                executor.forget_model(self.model.decoder)
+                EXECUTOR.forget_model(self.model.decoder)
 
     return __init__
 
@@ -231,38 +249,58 @@ def _as_a_turn(tok, prompt: str) -> str:
     return tok.apply_chat_template(turn, add_generation_prompt=True, tokenize=False)
 
 
-def _announce_prompts(in_template: bool) -> None:
-    """Tell the model where the prompt ends: evaluation joins prompt and target before it calls the model.
-
-    Several rephrasings of one edit are each scored against its target, of every method alike: as it stands,
-    EasyEdit's token accuracy scores them against the letters of the target, one each.
+def _replace_measure(in_template: bool) -> None:
+    """Put EasyEdit's token accuracy, as it is mended here, wherever EasyEdit has imported it.
 
     Args:
-        in_template: whether this EasyEdit puts a chat template around a prompt where ``use_chat_template`` is
-            set.
+        in_template: see `_announcing_prompts`.
     """
     original = importlib.import_module("easyeditor.evaluate.evaluate_utils").test_prediction_acc
-    called_with = inspect.signature(original).bind
+    mended = _scoring_each_of_several(_announcing_prompts(original, in_template))
+    for name, module in list(sys.modules.items()):
+        if (
+            name.partition(".")[0] == "easyeditor"
+            and getattr(module, "test_prediction_acc", None) is original
+        ):
+            vars(module)["test_prediction_acc"] = mended
 
-    @functools.wraps(original)
+
+def _scoring_each_of_several(measure):
+    """Several rephrasings of one edit are each scored against its target, of every method alike. As it
+    stands, EasyEdit's token accuracy scores them against the letters of the target, one each.
+    """
+
+    @functools.wraps(measure)
     def test_prediction_acc(model, tok, hparams, prompts, targets, *args, **kwargs):
         if isinstance(targets, str) and not isinstance(prompts, str):
             targets = [targets] * len(prompts)
+        return measure(model, tok, hparams, prompts, targets, *args, **kwargs)
+
+    return test_prediction_acc
+
+
+def _announcing_prompts(measure, in_template: bool):
+    """Tell the model where the prompt ends: evaluation joins prompt and target before it calls the model.
+
+    Args:
+        measure: EasyEdit's token accuracy.
+        in_template: whether this EasyEdit puts a chat template around a prompt where ``use_chat_template`` is
+            set.
+    """
+    called_with = inspect.signature(measure).bind
+
+    @functools.wraps(measure)
+    def test_prediction_acc(model, tok, hparams, prompts, targets, *args, **kwargs):
         unasked = not isinstance(model, LarimarForCausalLM) or getattr(hparams, "scope_sees_target", False)
         call = called_with(model, tok, hparams, prompts, targets, *args, **kwargs).arguments
         if unasked or call.get("vanilla_generation"):
-            return original(model, tok, hparams, prompts, targets, *args, **kwargs)
+            return measure(model, tok, hparams, prompts, targets, *args, **kwargs)
         # What has no target is not asked there.
         asked = [prompts] if isinstance(prompts, str) else prompts[: len(targets)]
         if in_template and getattr(hparams, "use_chat_template", False) and not call.get("locality"):
             asked = [_as_a_turn(tok, prompt) for prompt in asked]
         # A space joins prompt and target there, whatever the prompt ends with.
         with announced_prompts([f"{prompt} " for prompt in asked]):
-            return original(model, tok, hparams, prompts, targets, *args, **kwargs)
+            return measure(model, tok, hparams, prompts, targets, *args, **kwargs)
 
-    for name, module in list(sys.modules.items()):
-        if (
-            name.partition(".")[0] == "easyeditor"
-            and getattr(module, "test_prediction_acc", None) is original
-        ):
-            vars(module)["test_prediction_acc"] = test_prediction_acc
+    return test_prediction_acc

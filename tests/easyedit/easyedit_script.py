@@ -92,7 +92,7 @@ seen["root_level"] = logging.getLogger().level
 seen["root_handlers"] = len(logging.getLogger().handlers)
 logging.getLogger("easyeditor.trainer").info("a trainer says this once")
 seen["refused"] = []
-for kind in ("ConceptEditor", "SafetyEditor", "PerEditor"):
+for kind in ("ConceptEditor", "SafetyEditor", "PerEditor", "MultimodalEditor"):
     try:
         getattr(easyeditor, kind)(hparams)
     except (NotImplementedError, AttributeError) as error:
@@ -182,7 +182,8 @@ seen["fluency"] = float(metrics[0]["post"]["fluency"]["ngram_entropy"])
 model.reset()
 if not source.release_2023:
     generation = model.generate
-    model.generate = lambda *args, **kwargs: generation(*args, **(kwargs | {"max_new_tokens": 6}))
+    greedy = {"max_new_tokens": 6, "do_sample": False}
+    model.generate = lambda *args, **kwargs: generation(*args, **(kwargs | greedy))
     request = {
         "prompt": PROMPTS[1],
         "target_new": TARGETS[1],
@@ -194,6 +195,7 @@ if not source.release_2023:
     results, *_ = editor.generate_edit(PROMPTS[1:2], TARGETS[1:2], requests=[request], verbose=False)
     seen["generate_edit"] = {
         "rewrite": results[0]["post"]["rewrite_ans"],
+        "before": results[0]["pre"]["rewrite_ans"],
         "unrelated_is_base": results[0]["post"]["locality_ans"] == results[0]["pre"]["locality_ans"],
     }
     model.write([request])

@@ -18,9 +18,15 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from conftest import needs_gpu
 
+from larimar_editor.easyedit.finding import EasyEditSource
 from larimar_editor.easyedit.installing import _root_logger_left_alone
 from larimar_editor.easyedit.mending import device_name, mended
-from larimar_editor.easyedit.registration import _announce_prompts, _loadable, _of_each_edit
+from larimar_editor.easyedit.registration import (
+    _editors_of_other_kinds,
+    _loadable,
+    _of_each_edit,
+    _replace_measure,
+)
 from larimar_editor.easyedit.standins import stand_ins
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.prompts import Prompts
@@ -103,7 +109,8 @@ def test_a_batch_is_written_at_once(seen):
 def test_generation_in_evaluation_works(seen):
     assert seen["fluency"] > 0
     if seen["version"] == "main":
-        assert seen["generate_edit"]["rewrite"] and seen["chat_scope"] == [True, False]
+        assert "Oslo" in seen["generate_edit"]["rewrite"] and seen["chat_scope"] == [True, False]
+        assert "Oslo" not in seen["generate_edit"]["before"] and seen["generate_edit"]["unrelated_is_base"]
         assert seen["edit_requests"] == seen["normal_edit"] == 1
         assert len(seen["kept_by_normal_edit"]) == 1
 
@@ -186,7 +193,16 @@ def test_an_import_that_fails_leaves_the_root_logger_as_it_was():
 def test_editors_that_cannot_undo_it_refuse_it(seen):
     if seen["version"] != "main":
         pytest.skip("the release of 2023 has no such editors")
-    assert seen["refused"] == ["ConceptEditor", "SafetyEditor", "PerEditor"]
+    assert seen["refused"] == ["ConceptEditor", "SafetyEditor", "PerEditor", "MultimodalEditor"]
+
+
+def test_a_main_branch_without_one_of_the_editors_that_refuse_it_is_not_taken(monkeypatch):
+    """By another name it would edit, and not undo it."""
+    monkeypatch.setitem(sys.modules, "easyeditor.editors.concept_editor", None)
+    with pytest.raises(ImportError, match="no ConceptEditor"):
+        _editors_of_other_kinds(EasyEditSource(Path(), "EASYEDIT_HOME", release_2023=False))
+    release = EasyEditSource(Path(), "installed", release_2023=True)
+    assert len(_editors_of_other_kinds(release)) < 4, "it never had them"
 
 
 def test_a_main_branch_that_undoes_in_another_way_is_refused(tmp_path):
@@ -277,7 +293,7 @@ def test_prompts_without_a_target_are_not_announced(monkeypatch):
 
     measured.test_prediction_acc = test_prediction_acc
     monkeypatch.setitem(sys.modules, measured.__name__, measured)
-    _announce_prompts(in_template=False)
+    _replace_measure(in_template=False)
     larimar = LarimarForCausalLM.__new__(LarimarForCausalLM)
     score = lambda prompts, targets: measured.test_prediction_acc(
         larimar, None, None, prompts, targets, "cpu"
