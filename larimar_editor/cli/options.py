@@ -11,6 +11,7 @@ import yaml
 
 from larimar_editor.model.settings import Dtype
 from larimar_editor.pretrained.embedded import DECODER
+from larimar_editor.utils.settings import number
 
 __all__ = [
     "DECODER",
@@ -150,17 +151,9 @@ def settings_of(pairs: Sequence[str] | None, option: str = "--set") -> dict[str,
     if bad := [name for name, equals, _ in parted if not equals]:
         raise typer.BadParameter(f"{option} takes name=value, got {bad[0]!r}")
     try:
-        return {name: _number(yaml.safe_load(value)) for name, _, value in parted}
+        return {name: number(yaml.safe_load(value)) for name, _, value in parted}
     except yaml.YAMLError as error:
         raise typer.BadParameter(f"{option}: {error}") from error
-
-
-def _number(value: Any) -> Any:
-    """YAML takes 1e-3 for text."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
 
 
 def methods_devices(devices: str | None) -> list[str]:

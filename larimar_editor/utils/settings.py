@@ -111,6 +111,14 @@ def as_declared(kind: type, values: Any) -> Any:
     return {name: _as_declared(value, alternatives.get(name, ())) for name, value in values.items()}
 
 
+def number(value: Any) -> Any:
+    """The number that a text is, else the value: YAML 1.1 takes 1e-3, without a point, for text."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
 def described(kind: type) -> Iterator[tuple[str, str, object, str]]:
     """Name, type with its range, default (`REQUIRED` where there is none) and meaning of each setting, for
     documentation.
@@ -211,8 +219,6 @@ def _as_declared(value: object, alternatives: tuple[Any, ...]) -> object:
         return int(value)
     if not isinstance(value, str) or not {int, float} & set(alternatives) or str in alternatives:
         return value
-    try:
-        number = float(value)
-    except ValueError:
-        return value
-    return int(number) if float not in alternatives and number.is_integer() else number
+    found = number(value)
+    whole = isinstance(found, float) and float not in alternatives and found.is_integer()
+    return int(found) if whole else found

@@ -20,6 +20,7 @@ import pandas as pd
 from larimar_editor.data.edits import Edit
 from larimar_editor.easyedit.baselines.jobs import Job, run
 from larimar_editor.utils.files import load_mapping
+from larimar_editor.utils.settings import number
 
 Values = Mapping[str, Any]
 SEARCHED = "Searched by"
@@ -223,11 +224,3 @@ def with_values(text: str, tried: Sequence[Tried], about: str) -> str:
 
 def _name(values: Values) -> str:
     return ", ".join(f"{name} {json.dumps(value)}" for name, value in values.items())
-
-
-def number(value: Any) -> Any:
-    """YAML 1.1 takes 5e-4, without a point, for text; EasyEdit reads it as a number."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
