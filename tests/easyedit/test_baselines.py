@@ -71,6 +71,22 @@ def test_a_torn_last_record_is_not_counted(tmp_path):
     assert [each["seconds"] for each in interrupted.results()] == [1.0, 2.0, 3.0]
 
 
+def test_whoever_waits_for_a_job_counts_each_record_once_and_no_torn_one(tmp_path):
+    running = job(tmp_path, [{"prompt": text} for text in "abc"])
+    assert jobs.lines_added(running.records)() == 0, "there is no file yet"
+    write(running, running.cases[0], 1.0)
+    with running.records.open("a") as stream:
+        stream.write('{"case_id": 1, "pr')
+    added = jobs.lines_added(running.records)
+    assert added() == 0
+    running.drop_torn_record()
+    write(running, running.cases[1], 2.0)
+    assert added() == 1 and added() == 0
+    write(running, running.cases[2], 3.0)
+    write(running, running.cases[0], 3.0)
+    assert added() == 2
+
+
 def test_a_case_is_run_once_whichever_table_asks_for_it(tmp_path):
     first, second, third = ({"prompt": text} for text in "abc")
     write(job(tmp_path, [first, second]), second, 2.0)

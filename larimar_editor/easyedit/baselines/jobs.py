@@ -153,7 +153,6 @@ class Job:
 
     @cached_property
     def _keys(self) -> list[str]:
-        """Of the cases; once, as a job that runs is asked for its results twice a second."""
         return [digest(case) for case in self.cases]
 
     def drop_torn_record(self) -> None:
@@ -218,6 +217,26 @@ def without_subject(case: object) -> Iterator[Mapping]:
             yield from without_subject(each)
 
 
+def lines_added(path: Path) -> Callable[[], int]:
+    """What tells, whenever it is called, how many whole lines a file has got since the last time, without
+    reading the others again.
+    """
+    read = sum(len(f"{line}\n".encode()) for line in whole_lines(path))
+
+    def added() -> int:
+        nonlocal read
+        if not path.exists():
+            return 0
+        with path.open("rb") as stream:
+            stream.seek(read)
+            new = stream.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        read += len(whole)
+        return whole.count(b"\n")
+
+    return added
+
+
 def run(job: Job, say: Callable[[str], None]) -> bool:
     """Run the cases that are not finished, in a process of their own; False, and a line, when it fails or
     there is an edit that the method cannot make.
@@ -242,6 +261,7 @@ def run(job: Job, say: Callable[[str], None]) -> bool:
         if environment.get(name):  # it works in another folder
             environment[name] = str(Path(environment[name]).resolve())
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    added = lines_added(job.records)
     with (
         log.open("a", encoding="utf-8") as stream,
         tqdm(total=len(job.cases), initial=len(job.results()), desc=job.method, unit="case") as bar,
@@ -253,7 +273,7 @@ def run(job: Job, say: Callable[[str], None]) -> bool:
         try:
             while child.poll() is None:
                 time.sleep(0.5)
-                bar.update(len(job.results()) - bar.n)
+                bar.update(added())
         except BaseException:
             child.terminate()
             raise
