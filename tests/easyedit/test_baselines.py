@@ -5,6 +5,7 @@ import importlib
 import json
 import sys
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -26,6 +27,7 @@ from larimar_editor.easyedit.finding import EasyEditSource, find_easyedit
 from larimar_editor.editor import apply_larimar_to_model
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime
+from larimar_editor.evaluation.harness.real_world import in_chat
 from larimar_editor.evaluation.harness.records import LeftOut
 from larimar_editor.evaluation.harness.trials import Trial, request, stage_of
 from larimar_editor.evaluation.tables import find
@@ -294,6 +296,29 @@ def test_ike_tells_its_fact_before_a_prompt_and_in_a_chat_in_the_users_turn(toke
         edit(Told(), tokenizer, [request], None)
     undo()
     edit(Told(), tokenizer, [request], None)
+
+
+# As SmolLM2's: a chat that brings no system text gets one.
+_OWN_SYSTEM = (
+    "{% for turn in messages %}"
+    "{% if loop.first and turn.role != 'system' %}<|im_start|>system\nI am SmolLM.<|im_end|>\n{% endif %}"
+    "<|im_start|>{{ turn.role }}\n{{ turn.content }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_what_ike_tells_stands_in_no_systems_turn(tokenizer, monkeypatch):
+    monkeypatch.setattr(tokenizer, "chat_template", _OWN_SYSTEM)
+    request = {"prompt": "The capital is", "target_new": "Oslo"}
+    model, _ = telling(lambda *given, **more: [], [])(Told(), tokenizer, [request], None)
+    chat = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
+    asked = {"role": "user", "content": "What?"}
+    for prompt in (in_chat(tokenizer, "What?"), chat([asked])):
+        ids = tokenizer(prompt, add_special_tokens=False, return_tensors="pt").input_ids
+        model.generate(ids, torch.ones_like(ids))
+        told = prompt.replace("What?", "New Fact: The capital is Oslo\nPrompt: What?")
+        assert tokenizer.decode(model.model.shown[0]) == told
 
 
 def test_the_comparison_is_the_records_means_and_the_median_without_the_first_edit(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ from torch import Tensor
 from larimar_editor.data.edits import load_edits
 from larimar_editor.pretrained.embedded import resolve
 
-_WHAT_IS_SAID = "what is said"  # stands where the template puts a user's text
+_WHAT_IS_SAID = "what is said"  # stands where the template puts a turn's text
 
 
 class InContext(torch.nn.Module):
     """A model that is told a text before every prompt; rows have to come one by one.
 
-    In a chat the text stands at the beginning of the user's turn.
+    In a chat the text stands at the beginning of the last user's turn, whatever the system says before it.
 
     Args:
         model: the base model.
@@ -30,7 +31,7 @@ class InContext(torch.nn.Module):
     def __init__(self, model, tokenizer, told: str):
         super().__init__()
         self.model, self._tokenizer, self._told = model, tokenizer, told
-        self._heads = [*_head_of_a_chat(tokenizer), tokenizer.bos_token or ""]
+        self._opening, self._bos = _opening_of_a_users_turn(tokenizer), tokenizer.bos_token or ""
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None):
         """As the model's; logits are of the tokens that were given."""
@@ -47,18 +48,21 @@ class InContext(torch.nn.Module):
     def _whole(self, ids: Tensor) -> Tensor:
         (row,) = ids.tolist()
         text = self._tokenizer.decode(row)
-        head = next((each for each in self._heads if text.startswith(each)), "")
+        found = text.rfind(self._opening) if self._opening else -1
+        start = found + len(self._opening) if found >= 0 else len(self._bos) * text.startswith(self._bos)
         # As text: the first token after what is told may be another one than it was at the beginning.
-        told = head + self._told + text[len(head) :]
+        told = text[:start] + self._told + text[start:]
         return self._tokenizer(told, add_special_tokens=False, return_tensors="pt").input_ids.to(ids.device)
 
 
-def _head_of_a_chat(tokenizer) -> list[str]:
-    """What the tokenizer's template puts before the first user's text; nothing where it has no template."""
+def _opening_of_a_users_turn(tokenizer) -> str:
+    """What the tokenizer's template puts before whatever a user says; empty where it has no template."""
     if not tokenizer.chat_template:
-        return []
-    chat = tokenizer.apply_chat_template([{"role": "user", "content": _WHAT_IS_SAID}], tokenize=False)
-    return chat.split(_WHAT_IS_SAID)[:1]
+        return ""
+    turns = [{"role": role, "content": _WHAT_IS_SAID} for role in ("user", "assistant", "user")]
+    parts = tokenizer.apply_chat_template(turns, tokenize=False).split(_WHAT_IS_SAID)
+    # The first turn may have a system's text of the template's own before it.
+    return os.path.commonprefix([parts[0][::-1], parts[2][::-1]])[::-1]
 
 
 def telling(apply_algo: Callable, examples: Sequence[Mapping]) -> Callable:

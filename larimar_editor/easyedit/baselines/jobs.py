@@ -45,7 +45,10 @@ HPARAMS_CLASSES = {
 # What is mended here in a method changes its records, too: a method's number grows when its mending does. It
 # is of the method and not of a runner: finished cases of all runners are run again, also those that the
 # mending did not change, as UltraEdit's single edits.
-REVISIONS = {"ULTRAEDIT": 2}  # since it keeps its statistics over the edits of a sequence
+REVISIONS = {
+    "ULTRAEDIT": 2,  # since it keeps its statistics over the edits of a sequence
+    "IKE": 2,  # since it tells its fact in the user's turn of a chat that has a system's
+}
 
 # Methods that look for the subject in the prompt.
 BY_SUBJECT = ("ROME", "MEMIT", "AlphaEdit")
