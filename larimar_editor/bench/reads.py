@@ -60,10 +60,15 @@ def among_many(model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) 
 
 
 def generation(
-    model: LarimarForCausalLM, bare: PreTrainedModel, fact: Mapping, tokens: int = 48, repeats: int = 8
+    model: LarimarForCausalLM,
+    bare: PreTrainedModel,
+    fact: Mapping,
+    other: Mapping,
+    tokens: int = 48,
+    repeats: int = 8,
 ) -> dict:
-    """Seconds per generated token: bare decoder, Larimar out of scope, Larimar with the fact's memory in use,
-    and the same where the memory is let go once its answer is said.
+    """Seconds per generated token: bare decoder, Larimar beside a fact that is not asked, Larimar with
+    the fact's memory in use, and the same where the memory is let go once its answer is said.
 
     The four take turns, each time another first, so that a slow moment of the machine is everyone's. Seconds
     are medians over tokens, the first left out; ratios are medians of a turn's.
@@ -72,6 +77,7 @@ def generation(
         model: as before afterwards.
         bare: the decoder as it is loaded, without anything of Larimar's in it.
         fact: with its prompt the four begin.
+        other: a fact that this prompt does not ask.
         tokens: generated each time.
         repeats: turns.
     """
@@ -80,10 +86,10 @@ def generation(
     options["pad_token_id"] = model.tokenizer.pad_token_id
     spent: dict[str, list[float]] = {"decoder": [], "out_of_scope": [], "in_scope": [], "let_go": []}
     before = model.config.after_answer
-    empty, full = model.edited_state.cleared(), state_with(model, [fact])
+    aside, full = (state_with(model, [written]) for written in (other, fact))
     turns: tuple[tuple[str, Any, Any, Any], ...] = (
-        ("decoder", bare, empty, before),
-        ("out_of_scope", model, empty, before),
+        ("decoder", bare, aside, before),
+        ("out_of_scope", model, aside, before),
         ("in_scope", model, full, "memory"),
         ("let_go", model, full, "base"),
     )

@@ -9,7 +9,7 @@ import pytest
 from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
-from larimar_editor.bench import PARTS, edits, growth, run
+from larimar_editor.bench import PARTS, edits, growth, reads, run
 from larimar_editor.bench.clock import summary, timed
 from larimar_editor.cli import app
 
@@ -53,6 +53,27 @@ def test_costs_that_must_not_grow(tiny):
     )
     blocks = edits.in_blocks(tiny, edits.requests(128), (1, 64))
     assert blocks[1]["times_faster"] > 2, "a block shares the encoders' passes"
+
+
+def test_a_large_block_is_timed_three_times(tiny, monkeypatch):
+    timed_sizes = []
+    monkeypatch.setattr(edits, "seconds_of", lambda calls: timed_sizes.append(len(calls[0].args[0])) or [1.0])
+    edits.in_blocks(tiny, edits.requests(64), (1, 64))
+    assert timed_sizes.count(64) == 3
+
+
+def test_a_prompt_out_of_scope_is_timed_beside_a_fact(tiny, monkeypatch):
+    """Of an empty memory nothing is asked."""
+    fact, other = edits.requests(2)
+    held = []
+
+    def noted(generator, inputs, options):
+        held.append([each.prompt for each in tiny.edited_state.store.facts()])
+        return [1.0]
+
+    monkeypatch.setattr(reads, "_gaps", noted)
+    reads.generation(tiny, tiny.decoder, fact, other, repeats=1)
+    assert [prompt for (prompt,) in held] == [other["prompt"]] * 2 + [fact["prompt"]] * 2
 
 
 def test_targets_are_judged_by_their_figures():
