@@ -16,6 +16,7 @@ from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.evaluation.harness import real_world
 from larimar_editor.evaluation.harness.baselines import NoBaselines
 from larimar_editor.evaluation.harness.context import Context
+from larimar_editor.evaluation.harness.evaluation import DATA
 from larimar_editor.evaluation.harness.records import read_records
 from larimar_editor.evaluation.tables import NAMES, find, fluency, leakage, lengths, realworld, subjects
 
@@ -25,16 +26,20 @@ pytestmark = pytest.mark.usefixtures("one_sentence_encoder")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_evaluation_writes_its_files_and_says_what_it_reads(name, hparams, tmp_path, monkeypatch):
     pytest.importorskip("easyeditor", exc_type=ImportError)
-    read = set()
-    for source, of in {
-        "counterfact_edits": "counterfact",
-        "zsre_edits": "zsre",
-        "plain_text": "text",
-    }.items():
-        found = Context.__dict__[source]
-        getter = found.fget if isinstance(found, property) else found.func
-        watched = property(lambda self, of=of, getter=getter: read.add(of) or getter(self))
-        monkeypatch.setattr(Context, source, watched)
+    read, describe = set(), Context.describe
+
+    def watched(self, name):
+        read.update({name} & {*DATA})
+        return object.__getattribute__(self, name)
+
+    def described(self):
+        before = {*read}
+        told = describe(self)
+        read.intersection_update(before)  # it names them all
+        return told
+
+    monkeypatch.setattr(Context, "__getattribute__", watched)
+    monkeypatch.setattr(Context, "describe", described)
     # A random model's answers do not end.
     monkeypatch.setattr(real_world, "MOST_TOKENS", 8)
     monkeypatch.setattr(fluency, "_OPTIONS", {"max_new_tokens": 12, "min_new_tokens": 12})
@@ -90,6 +95,14 @@ def test_a_methods_row_says_whose_it_is(name, hparams, tmp_path):
             assert (method in condition.name) == (condition.settings.get("method") == method)
             named |= {method} & {condition.settings.get("method")}
     assert named == BESIDE.get(name, set()), "a table without a row would show nothing"
+
+
+def test_an_attack_on_a_methods_answer_is_beside_one_on_larimar_as_it_is(hparams, tmp_path):
+    """With `after_answer: stop`, which nobody has who does not ask for it, less leaks."""
+    context = Context(hparams, out=tmp_path, limit=3, baseline_cases=2, baselines=Named())
+    rows = {condition.name: condition for condition in find("leakage").conditions(context)}
+    beside = rows[rows["GRACE, single"].beside]
+    assert beside.settings["after_answer"] == context.larimar().config.after_answer
 
 
 def test_a_decoder_without_a_chat_template_is_asked_the_prompt_as_it_is(hparams, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from larimar_editor.evaluation.harness.answers import answers, f1
 from larimar_editor.evaluation.harness.context import Context
@@ -81,14 +82,16 @@ def _condition(
     context: Context, facts: Sequence[Mapping], writes: Sequence[Mapping], addressing: str
 ) -> Condition:
     def score(cases: Sequence[Mapping]) -> list[dict]:
-        # Of one kind, so that the two differ in the addressing alone.
-        model = context.larimar(addressing=addressing, memory="fixed", memory_rows=WORDINGS * len(facts))
+        # Of one kind, so that the two differ in the addressing alone; by the query's own key, as by that of
+        # the fact which the detector decides for both are alike.
+        memory: dict[str, Any] = {"memory": "fixed", "memory_rows": WORDINGS * len(facts)}
+        model = context.larimar(addressing=addressing, addressed_by="query", **memory)
         with preserved(model):
             for write in writes:
                 model.write([{key: write[key] for key in ("prompt", "target_new", "subject")}])
             return _records(answers(model, [fact["rephrase_prompt"][-1] for fact in cases]), cases)
 
-    return _named(addressing, facts, len(writes), score)
+    return _named(f"{addressing}, by the query", facts, len(writes), score)
 
 
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
@@ -107,7 +110,8 @@ EVALUATION = Evaluation(
     note=f"Up to {FACTS} made-up facts, {WORDINGS} wordings of each written one by one, one asked that "
     "never is; by relation "
     "templates of the project's own, which the shipped checkpoint was trained with. The paper's facts are "
-    "ZsRE's. GRACE gets the "
+    "ZsRE's. The query's own key addresses the memory, as in the paper; whether a prompt is in scope the "
+    "detector says. GRACE gets the "
     "first facts only; a Larimar curve has the same ones.",
     reads=(),
 )

@@ -25,7 +25,8 @@ from larimar_editor.utils.sampling import nucleus
 WORDINGS, SAMPLES = 4, 5
 EMPTY = "unknown"
 SAMPLING = nucleus(0.95)
-_STOP = "Larimar, single, stop"
+_SINGLE = "Larimar, single"
+_STOP = f"{_SINGLE}, stop"
 
 
 def attacks(edit: Edit) -> list[str]:
@@ -47,12 +48,13 @@ def _conditions(context: Context) -> list[Condition]:
         score = lambda cases: _score(context, cases, states, after)
         return Condition(name, cases_of(chosen), score, batch=4, settings={"after_answer": after})
 
-    result = [row("base model", nothing, edits, "base"), row("Larimar, single", single, edits, "base")]
+    result = [row("base model", nothing, edits, "base"), row(_SINGLE, single, edits, "base")]
     result.append(row(_STOP, single, edits, "stop"))
     result.append(
         row(f"Larimar, batch of {len(edits)}, stop", lambda model, edit: block(model), edits, "stop")
     )
     if 0 < len(few) < len(edits):
+        result.append(row(f"{_SINGLE}, the first {len(few)}", single, few, "base"))
         result.append(row(f"{_STOP}, the first {len(few)}", single, few, "stop"))
     return result + _methods(context, few)
 
@@ -73,7 +75,7 @@ def _methods(context: Context, edits: Sequence[Edit]) -> list[Condition]:
         ]
 
     return [
-        Condition(f"{method}, single", cases_of(edits), score(method), 0, {"method": method}, _STOP)
+        Condition(f"{method}, single", cases_of(edits), score(method), 0, {"method": method}, _SINGLE)
         for method in context.baselines.methods(context, METHODS)
     ]
 

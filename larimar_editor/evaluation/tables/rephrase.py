@@ -10,7 +10,7 @@ from larimar_editor.data.relations import Names, RephrasedFacts, read_relations
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation
 from larimar_editor.evaluation.harness.preserving import preserved
-from larimar_editor.evaluation.harness.records import Condition
+from larimar_editor.evaluation.harness.records import Condition, LeftOut
 from larimar_editor.evaluation.harness.scores import target_scores
 
 SIZES = ((20, 3), (40, 2), (100, 1), (1, 1))  # facts, wordings written of each
@@ -36,6 +36,7 @@ def _conditions(context: Context) -> list[Condition]:
     result = []
     for facts, wordings in SIZES:
         if context.limit and facts > context.limit:
+            result.append(_left_out(facts, wordings))
             continue
         runs = max(1, 20 // facts)  # a single fact is no sample
         for addressing in ("pseudoinverse", "gaussian"):
@@ -52,6 +53,13 @@ def _conditions(context: Context) -> list[Condition]:
                 )
             )
     return result
+
+
+def _left_out(facts: int, wordings: int) -> Condition:
+    def score(cases: Sequence[None]) -> list[dict]:
+        raise LeftOut(f"it is of {facts} facts, more than --limit")
+
+    return Condition(f"({facts}, {wordings})", {"": None}, score)
 
 
 def _score(context: Context, cases: Sequence[tuple[int, int, int, int, str]]) -> list[dict]:

@@ -59,7 +59,8 @@ EVALUATION = Evaluation(
         Column("rephrase", "Accuracy of a rephrasing", lambda record: record.get("rephrase")),
         Column("locality", "Locality, as before", lambda record: record.get("locality")),
     ),
-    note="Of the fixed memory, which is the paper's, K is the number of edits. F1 is over words of the "
+    note="Of the fixed memory, which is the paper's, K is the number of edits; the fact by whose key it is "
+    "addressed is the detector's choice here, too. F1 is over words of the "
     "greedy answer, cut to the target's length. "
     "EasyEdit's methods get the first cases only, each takes seconds; a Larimar row has the same ones.",
     reads=("zsre",),
