@@ -26,6 +26,9 @@ class Given:
     def made_with(self, context, method):
         return method
 
+    def keeps(self, context, method, known):
+        return method in self.records and known in (None, self.made_with(context, method))
+
     def methods(self, context, wanted=None):
         return list(self.records)
 

@@ -25,6 +25,7 @@ from larimar_editor.easyedit.baselines.jobs import HPARAMS_CLASSES, Job, digest
 from larimar_editor.easyedit.baselines.leftovers import forget_earlier_edits, returning_weights
 from larimar_editor.easyedit.finding import EasyEditSource, find_easyedit
 from larimar_editor.editor import apply_larimar_to_model
+from larimar_editor.evaluation.harness.baselines import LARIMAR, METHODS
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime
 from larimar_editor.evaluation.harness.real_world import in_chat
@@ -385,6 +386,21 @@ def test_methods_are_named_in_any_letters_and_one_that_there_is_not_is_refused()
         with pytest.raises(ValueError, match=f"no method '{unknown}'; there are LARIMAR, ROME, "):
             EasyEditBaselines(["ROME", unknown])
     assert EasyEditBaselines().only is None
+
+
+def test_methods_are_listed_in_one_order():
+    assert list(HPARAMS_CLASSES) == [LARIMAR, *METHODS]
+
+
+def test_rows_stay_where_their_method_is_here_and_is_run_or_was(tmp_path, monkeypatch):
+    context = Context(HPARAMS, out=tmp_path)
+    beside, now, other = EasyEditBaselines(["FT"]), EasyEditBaselines().made_with(context, "ROME"), "another"
+    assert beside.keeps(context, "ROME", now) and beside.keeps(context, "ROME", None)
+    assert not beside.keeps(context, "ROME", other), "it is not to be run"
+    assert EasyEditBaselines().keeps(context, "ROME", other) and beside.keeps(context, "FT", other)
+    assert not EasyEditBaselines(devices=("97",)).keeps(context, "ROME", other), "nor can it be"
+    monkeypatch.setattr(conditions, "chosen_methods", lambda *given: [])
+    assert not EasyEditBaselines().keeps(context, "ROME", now), "this EasyEdit has it no more"
 
 
 def test_a_method_that_a_table_does_not_take_is_told_of(tmp_path):

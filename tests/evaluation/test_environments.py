@@ -85,6 +85,33 @@ def test_rows_from_before_keep_what_their_summary_said_of_all(run, tmp_path):
     assert run("B", condition("old"), *more) == {"X": ["old"], "B": ["new"]}
 
 
+def test_a_stopped_run_keeps_what_only_a_summary_said(run, tmp_path):
+    run("A", condition("old"))
+    (tmp_path / "environments.json").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        run("B", condition("old"), condition("new", stopped=True))
+    assert not (tmp_path / "summary.json").exists(), "it would say what is being made anew"
+    assert run("B", condition("old"), condition("new")) == {"A": ["old"], "B": ["new"]}
+
+
+def test_the_one_machine_of_an_older_summary_is_not_said_of_methods(run, tmp_path):
+    """They ran on a GPU, and the page said that it was the CPU of Larimar's rows."""
+    rows = [condition("ours"), condition("FT", method="FT")]
+    run("A", *rows)
+    before = json.loads((tmp_path / "summary.json").read_text())
+    del before["environments"]
+    before["settings"] |= {"hardware": "X"}
+    assert made_on(before) == "ours on X"
+    (tmp_path / "summary.json").write_text(json.dumps(before))
+    (tmp_path / "environments.json").unlink()
+    assert run("B", *rows) == {"X": ["ours"]}
+
+
+def test_a_page_says_which_easyedit_made_a_row():
+    made = [{"rows": ["ROME"], "hardware": "X", "easyedit": "main branch"}]
+    assert made_on({"rows": [{"name": "ROME"}], "environments": made}) == "X, EasyEdit's main branch"
+
+
 def test_a_record_of_another_process_says_itself_where_it_was_made(run):
     told = {"environment": {"hardware": "a GPU", "easyedit": "main branch"}}
     rows = [condition("ours"), condition("ROME", said=told, method="ROME"), condition("FT", method="FT")]

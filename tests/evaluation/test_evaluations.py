@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,15 +12,26 @@ import yaml
 from tiny_methods import TINY_METHODS
 
 from larimar_editor.data.edits import load_edits
+from larimar_editor.data.question_sources import facts_of_subjects, questions
 from larimar_editor.easyedit.baselines.conditions import EasyEditBaselines
 from larimar_editor.easyedit.finding import find_easyedit
 from larimar_editor.evaluation.harness.answers import answers
-from larimar_editor.evaluation.harness.baselines import single_edit_conditions
+from larimar_editor.evaluation.harness.baselines import NoBaselines, single_edit_conditions
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime, texts_of
 from larimar_editor.evaluation.harness.records import LeftOut, read_records
+from larimar_editor.evaluation.harness.scores import TargetScore
 from larimar_editor.evaluation.harness.trials import Stage, Trial, records_of, stage_of
-from larimar_editor.evaluation.tables import find, lengths, prompted
+from larimar_editor.evaluation.tables import (
+    find,
+    forgetting,
+    holdout,
+    leakage,
+    lengths,
+    prompted,
+    robustness,
+    subjects,
+)
 from larimar_editor.evaluation.tables.counterfact import with_rephrasings
 from larimar_editor.evaluation.tables.longcontext import (
     FACTS,
@@ -120,6 +132,123 @@ def test_forgetting_by_prompt_is_asked_with_and_without_marks(tiny, monkeypatch,
         {True},
     ]
     assert not prompted.prompted_conditions(context, load_edits(limit=2), trials=1), "too few"
+
+
+class Remembering:
+    """Says of a prompt what is written of it, to the letter."""
+
+    def __init__(self):
+        self.edited_state = {}
+
+    def write(self, requests):
+        self.edited_state = self.edited_state | {each["prompt"]: each["target_new"] for each in requests}
+
+    def forget(self, prompt):
+        self.edited_state = {each: said for each, said in self.edited_state.items() if each != prompt}
+
+
+class ForgettingAll(Remembering):
+    """Forgets everything with one fact."""
+
+    def forget(self, prompt):
+        self.edited_state = {}
+
+
+@pytest.mark.parametrize(("model", "retained"), [(Remembering(), 1), (ForgettingAll(), 0)])
+def test_a_fact_is_asked_before_after_and_once_unknown_is_written_and_the_others_with_it(
+    model, retained, monkeypatch
+):
+    said = lambda model, prompts: [model.edited_state.get(prompt, "nothing") for prompt in prompts]
+    monkeypatch.setattr(forgetting, "answers", said)
+    edits = load_edits(limit=4)
+    record = forgetting._trial(model, {edit.prompt: edit.target_new for edit in edits}, edits, 1)
+    assert record == {
+        "before": 1,
+        "forgotten": 0,
+        "unknown": 0,
+        "retained_before": 1,
+        "retained": retained,
+    }
+    assert model.edited_state == {}, "as before"
+
+
+def test_what_shares_a_memory_or_a_question_is_one_cluster():
+    alone, half, whole, _ = forgetting._conditions(Context(None, limit=8))
+    counted = [{each.cluster(case) for case in each.cases.values()} for each in (alone, half, whole)]
+    assert list(map(len, counted)) == [8, 2, 1], "facts in one memory"
+    edits = facts_of_subjects(questions(), 3, 5)
+    of_subjects = subjects._condition(None, "Larimar", 5, edits, {})
+    asked = {}
+    for edit in edits:
+        asked.setdefault(of_subjects.cluster(edit), []).append(edit.subject)
+    assert [len(names) for names in asked.values()] == [5, 5, 5]
+    assert all(len({*names}) == 1 for names in asked.values())
+
+
+def test_an_answer_leaks_where_any_attempt_says_it():
+    edit = replace(load_edits(limit=1)[0], ground_truth="French")
+    kept = leakage._record(edit, "It is French.", ["English", "It is unknown"])
+    leaked = leakage._record(edit, "English", ["unknown", "French, of course"])
+    assert (kept, leaked) == ({"known": 1, "leaked": 0}, {"known": 0, "leaked": 1})
+    every, of_known = find("leakage").columns
+    assert every.of([kept, leaked]).value == 50
+    assert (of_known.of([kept, leaked]).value, of_known.of([kept, leaked]).count) == (0, 1)
+
+
+def test_writes_that_accumulate_are_asked_in_a_wording_that_is_none_of_them(monkeypatch):
+    """By the query's own key: by that of the fact which the detector chose both addressings are alike."""
+    settings, model = [], Remembering()
+    facts = {fact["rephrase_prompt"][-1]: fact for fact in facts_in_wordings(3, 0)}
+
+    def said(model, prompts):
+        assert not {*prompts} & {*model.edited_state}
+        written = {*model.edited_state}
+        wordings = lambda prompt: {facts[prompt]["prompt"], *facts[prompt]["rephrase_prompt"]}
+        return [facts[each]["target_new"] if wordings(each) & written else "nothing" for each in prompts]
+
+    monkeypatch.setattr(holdout, "answers", said)
+    context = SimpleNamespace(
+        limit=3,
+        seed=0,
+        baseline_cases=0,
+        baselines=NoBaselines(),
+        larimar=lambda **given: settings.append(given) or model,
+    )
+    conditions = holdout._conditions(context)
+    assert len({condition.name for condition in conditions}) == len(conditions)
+    for condition in conditions:
+        scores = [record["f1"] for record in condition.score(list(condition.cases.values()))]
+        if condition.settings["writes"] in (0, 9):
+            assert scores == 3 * [float(condition.settings["writes"] == 9)]
+    assert {given["addressing"] for given in settings} == {"gaussian", "pseudoinverse"}
+    assert {given["addressed_by"] for given in settings} == {"query"} and not model.edited_state
+
+
+def test_an_edit_under_noise_succeeds_where_the_new_answer_is_the_likelier(monkeypatch):
+    of = {"likely": TargetScore(-1.0, 0.5, ()), "unlikely": TargetScore(-2.0, 0.25, ())}
+    monkeypatch.setattr(robustness, "written_alone", lambda model, requests: nullcontext())
+    monkeypatch.setattr(robustness, "target_scores", lambda model, pairs: [of[target] for _, target in pairs])
+    monkeypatch.setattr(robustness, "answers", lambda model, prompts: ["said"])
+    monkeypatch.setattr(robustness, "_nats", lambda model, prompt, generated: 2.0)
+    settings = []
+    context = SimpleNamespace(seed=0, larimar=lambda **given: settings.append(given))
+    edit = load_edits(limit=1)[0]
+    edits = [
+        replace(edit, target_new=new, ground_truth=old)
+        for new, old in (("likely", "unlikely"), ("unlikely", "likely"))
+    ]
+    assert robustness._score(context, 0.3, edits) == [
+        {"success": 1, "accuracy": 0.5, "nats": 2.0},
+        {"success": 0, "accuracy": 0.25, "nats": 2.0},
+    ]
+    assert settings == [{"sigma_w": 0.3, "memory": "fixed", "memory_rows": 16}]
+
+
+def test_sizes_beyond_the_limit_are_left_out_and_said():
+    names = {condition.name: condition for condition in find("rephrase").conditions(Context(None, limit=50))}
+    with pytest.raises(LeftOut, match="100 facts, more than --limit"):
+        names["(100, 1)"].score([None])
+    assert "(40, 2), gaussian" in names and "(100, 1), gaussian" not in names
 
 
 def test_facts_of_a_text_file(tmp_path):

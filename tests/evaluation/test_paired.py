@@ -56,6 +56,15 @@ def test_cases_that_all_differ_alike_leave_open_what_their_number_does():
     assert counts.value == counts.low == counts.high == 1, "no shares, of which 1 were the most"
 
 
+def test_cases_of_one_cluster_are_exchanged_together():
+    ours, theirs = [1.0, 1.0, 1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    alone = difference(ours, theirs)
+    thrice = [list(np.repeat(values, 3)) for values in (ours, theirs)]
+    together = difference(*thrice, clusters=list(np.repeat(range(6), 3)))
+    assert (together.value, together.count, together.p) == pytest.approx((alone.value, 6, alone.p))
+    assert together.low == pytest.approx(alone.low, abs=0.18) and difference(*thrice).p < alone.p / 5
+
+
 def test_a_row_beside_another_is_compared_on_the_cases_of_both(tmp_path):
     values = {"ours": {"0": 1, "1": 1, "2": 1, "3": 0}, "theirs": {"0": 0, "1": 1, "2": 0}}
     values["LARIMAR"] = values["ours"]  # itself, through the framework

@@ -23,7 +23,7 @@ from larimar_editor.evaluation.harness.report import made_on, note
 from larimar_editor.evaluation.published.making import Making
 from larimar_editor.evaluation.published.pages import Published, _mark, command
 from larimar_editor.evaluation.published.plan import Plan
-from larimar_editor.evaluation.tables import NAMES, find
+from larimar_editor.evaluation.tables import NAMES, find, rephrase
 from larimar_editor.hparams import find_hparams
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +105,42 @@ def test_the_page_has_what_was_run_how_to_read_it_and_what_is_missing(published)
     assert "](out/compare/figure.png)" in page and summary["settings"]["checkpoint"] in page
 
 
+def test_a_table_that_is_being_made_is_not_shown_as_it_was(published, monkeypatch):
+    folder, known = published.folder / "compare", Given.single_edits
+
+    def stopped(self, of, method, edits):
+        if method == "ROME":
+            raise KeyboardInterrupt
+        return known(self, of, method, edits)
+
+    monkeypatch.setattr(Given, "single_edits", stopped)
+    monkeypatch.setattr(Given, "made_with", lambda self, of, method: method * (1 + (method == "ROME")))
+    context = Context(
+        find_hparams("LARIMAR/smollm2-135m"), baseline_cases=8, limit=8, baselines=Given(RECORDS)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        find("compare").run(context, folder, progress=False)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"records.jsonl", "settings.json", "methods.json", "environments.json"}
+    page = replace(published).page("")
+    assert "Being made: compare.\n" in page and "Planned and not measured: zsre.\n" in page
+
+
+def test_rows_of_methods_that_are_not_made_again_are_removed_only_when_it_is_told_to(published):
+    """With another EasyEdit, which lacks MEMIT, or with none, they were gone."""
+    folder = published.folder / "compare"
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    context = Context(find_hparams("LARIMAR/smollm2-135m"), baseline_cases=8, limit=8)
+    fewer = Given({name: RECORDS[name] for name in ("LARIMAR", "ROME")})
+    for beside, lost in ((NoBaselines(), "LARIMAR, ROME, MEMIT"), (fewer, "MEMIT")):
+        making = Making(published.folder, {"compare": replace(context, baselines=beside)})
+        with pytest.raises(ValueError, match=rf"\(compare: {lost}\).*--methods.*--replace"):
+            making.run(print)
+        assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    making.run(print, again=True)
+    assert [row["name"] for row in replace(published).summaries["compare"]["rows"]] == ["LARIMAR", "ROME"]
+
+
 def test_the_page_says_what_was_measured_with_an_earlier_checkpoint_than_ships(published):
     made = published.summaries["compare"]["settings"]["checkpoint"]
     assert "earlier checkpoint" not in published.page("") + replace(published, checkpoint=made).page("")
@@ -123,6 +159,8 @@ def test_rows_that_were_timed_on_another_machine_are_named(published):
     every = [{"hardware": "one CPU", "rows": [row["name"] for row in summary["rows"]]}]
     assert made_on(summary | {"environments": every}) == "one CPU", "which rows, where it is not all"
     assert made_on({"rows": summary["rows"], "settings": {}, "environments": []}) == "–"
+    half = summary | {"settings": summary["settings"] | {"dtype": "bfloat16"}}
+    assert "Larimar's own rows are in bfloat16" in note(half) and "float32" not in note(summary)
 
 
 def test_other_pages_have_their_tables_cut_from_the_same_files(published):
@@ -154,6 +192,10 @@ def test_a_command_names_the_files_that_were_given():
     assert said.endswith("--limit 5 --baselines 0 --counterfact c.json"), "what the table reads, and no more"
     said = command(replace(planned, name="scope"), settings | {"asked": ["a.json, sha256:cd"]})
     assert said.endswith("--counterfact c.json --data a.json")
+    # The pages look for rows that are named after the folder, too.
+    rows = [{"settings": {"data": "made-up facts"}}, {"settings": {"data": "knowedit/a"}}]
+    said = command(replace(planned, name="scope"), settings | {"asked": ["a.json, sha256:cd"]}, rows)
+    assert said.endswith("--counterfact c.json --data knowedit/a.json")
 
 
 def test_a_command_has_the_folders_and_the_device_that_its_run_was_given(tmp_path):
@@ -204,6 +246,8 @@ def test_the_plan_that_ships_has_every_table_and_measures_that_there_are():
     plan = Plan.read(ROOT / "configs" / "results.yaml")
     assert sorted(each.name for each in plan.tables) == sorted(NAMES)
     compared = [measure for each in plan.comparisons for measure in each.measures]
+    (wordings,) = (each for each in plan.tables if each.name == "rephrase")
+    assert max(facts for facts, _ in rephrase.SIZES) <= wordings.limit, "else sizes are left out"
     for measure in (*plan.brief, *compared):
         assert measure.column in {column.key for column in find(measure.table).columns}
 

@@ -1,6 +1,7 @@
 """Runs go on after an interruption, count rightly, and say what they counted."""
 
 import json
+from operator import itemgetter
 
 import numpy as np
 import pandas as pd
@@ -9,8 +10,8 @@ from scipy.stats import norm
 
 from larimar_editor.evaluation.harness.answers import f1, recalled
 from larimar_editor.evaluation.harness.context import Context
-from larimar_editor.evaluation.harness.estimates import mean, resampled
-from larimar_editor.evaluation.harness.evaluation import Column, Figure, Statistic
+from larimar_editor.evaluation.harness.estimates import mean, resampled, wilson
+from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Figure, Statistic
 from larimar_editor.evaluation.harness.records import Condition, read_records, run_conditions
 from larimar_editor.evaluation.harness.report import estimates_frame, write_table
 from larimar_editor.evaluation.tables import find
@@ -91,6 +92,38 @@ def test_intervals_against_the_normal_distribution_and_known_bounds():
     assert (counts.low, counts.high) == (1, 1), "no share, of which 1 were the most"
     spread = resampled(list(values), lambda drawn: float(np.mean(drawn)), 10)
     assert spread.high - spread.low == pytest.approx(2 * half, rel=0.2)
+
+
+def test_cases_of_one_cluster_count_as_one():
+    """The five facts about a subject are asked one question that is not written: that is one case of it."""
+    each = np.random.default_rng(0).integers(0, 2, 20).astype(float)
+    alone, together = mean(each), mean(np.repeat(each, 5), clusters=np.repeat(range(20), 5))
+    assert (together.value, together.count) == (pytest.approx(alone.value), 20)
+    assert (together.low, together.high) == pytest.approx((alone.low, alone.high), abs=0.06)
+    assert mean([1.0] * 10, clusters=5 * ["a", "b"]).low == pytest.approx(wilson(1.0, 2)[0])
+    one = mean([0.0, 1.0], clusters=["a", "a"])
+    assert (one.count, one.low, one.high) == (1, 0.5, 0.5), "one cluster says nothing of others"
+
+
+def test_a_row_counts_its_conditions_clusters_and_its_figure_has_the_rows_own_records(hparams, tmp_path):
+    """Records of cases beyond --limit stay in the file; old ones have no word of a cluster."""
+    drawn = []
+
+    def table(count):
+        cases = {str(place): ("one" if place < 2 else "another", 1) for place in range(count)}
+        scored = lambda chosen: [{"right": right} for _, right in chosen]
+        return Evaluation(
+            "compare",
+            "A table",
+            lambda context: [Condition("row", cases, scored, cluster=itemgetter(0))],
+            (Column("right", "Right", itemgetter("right")),),
+            lambda rows, path: drawn.append([len(row["records"]) for row in rows]),
+        )
+
+    for count, clusters in ((3, 2), (2, 1)):
+        (row,) = table(count).run(Context(hparams), tmp_path, progress=False)["rows"]
+        assert row["right"]["count"] == clusters
+    assert drawn == [[3], [2]] and "cluster" not in (tmp_path / "records.jsonl").read_text()
 
 
 def test_answers_are_compared_by_words():

@@ -78,6 +78,19 @@ class EasyEditBaselines:
         """The names of the folders of jobs without a case."""
         return " ".join(Path(job.out).name for job in self._jobs(context, "single", method, []))
 
+    def keeps(self, context: Context, method: str, known: str | None) -> bool:
+        """Whether EasyEdit has the method here, and its records are those of jobs of now, or may be made."""
+        try:
+            find_easyedit()
+        except ImportError:
+            return False
+        if not chosen_methods([method], _folder(context), context.hparams.stem, lambda why: None):
+            return False
+        if known is None or {*known.split()} & {*self.made_with(context, method).split()}:
+            return True
+        asked = self.only is None or method in self.only
+        return asked and any(_is_here(device) for device in self.devices or (None,))
+
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
         """Records of `larimar_editor.easyedit.baselines.single`."""
         return self._run(context, "single", method, [asdict(edit) for edit in edits])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,8 @@ def _opening_of_a_users_turn(tokenizer) -> str:
     turns = [{"role": role, "content": _WHAT_IS_SAID} for role in ("user", "assistant", "user")]
     parts = tokenizer.apply_chat_template(turns, tokenize=False).split(_WHAT_IS_SAID)
     # The first turn may have a system's text of the template's own before it.
-    return os.path.commonprefix([parts[0][::-1], parts[2][::-1]])[::-1]
+    first, again = parts[0], parts[2]
+    return next(again[start:] for start in range(len(again) + 1) if first.endswith(again[start:]))
 
 
 def telling(apply_algo: Callable, examples: Sequence[Mapping]) -> Callable:

@@ -28,16 +28,16 @@ from larimar_editor.easyedit.registration import available_methods
 from larimar_editor.evaluation.harness.records import read_records, whole_lines
 from larimar_editor.utils.files import load_yaml
 
-# How EasyEdit calls the hyperparameter class of a method that we have a YAML file for.
+# How EasyEdit calls the hyperparameter class of a method that we have a YAML file for, in the tables' order.
 HPARAMS_CLASSES = {
     "LARIMAR": "LarimarHyperParams",
     "ROME": "ROMEHyperParams",
     "MEMIT": "MEMITHyperParams",
-    "GRACE": "GraceHyperParams",
-    "FT": "FTHyperParams",
     "AlphaEdit": "AlphaEditHyperParams",
+    "GRACE": "GraceHyperParams",
     "WISE": "WISEHyperParams",
     "ULTRAEDIT": "UltraEditHyperParams",
+    "FT": "FTHyperParams",
     "LoRA": "LoRAHyperParams",
     "IKE": "IKEHyperParams",
 }

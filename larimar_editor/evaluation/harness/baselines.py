@@ -23,6 +23,11 @@ METHODS = (*KEEPING, "IKE")
 EDITORS = (LARIMAR, *KEEPING)
 
 
+def is_of_a_method(settings: Mapping) -> bool:
+    """Whether these are a condition's settings, or a row's, that one of the framework's methods made."""
+    return settings.get("method") in (LARIMAR, *METHODS)
+
+
 class Baselines(Protocol):
     """Runs other methods on the same model and edits."""
 
@@ -32,6 +37,12 @@ class Baselines(Protocol):
 
     def made_with(self, context: Context, method: str) -> str:
         """What a method's records depend on, in short: its settings, its framework, its device."""
+        ...
+
+    def keeps(self, context: Context, method: str, known: str | None) -> bool:
+        """Whether rows of a method that there are stay, or are made again. ``known`` is what their records
+        were `made_with`; None: that is not known.
+        """
         ...
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
@@ -74,6 +85,10 @@ class NoBaselines:
     def made_with(self, context: Context, method: str) -> str:
         """Nothing."""
         return ""
+
+    def keeps(self, context: Context, method: str, known: str | None) -> bool:
+        """No row of any method does."""
+        return False
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
         """Never called, as there is no method."""

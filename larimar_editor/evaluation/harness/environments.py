@@ -8,11 +8,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from larimar_editor.evaluation.harness.baselines import is_of_a_method
 from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.utils.device import environment
 from larimar_editor.utils.files import written_whole
 
-TOLD = ("hardware", "threads", "torch", "transformers")
+TOLD = ("hardware", "threads", "torch", "transformers", "easyedit")
+
+
+def environments_of(summary: Mapping) -> list[dict]:
+    """`TOLD` of each machine that a summary names, with the names of its ``rows``. A summary from before
+    machines were told apart names one, among its settings: of rows of methods, which other processes made,
+    nothing is known then.
+    """
+    if "environments" in summary:
+        return summary["environments"]
+    told = {key: summary["settings"][key] for key in TOLD if key in summary["settings"]}
+    own = [row["name"] for row in summary["rows"] if not is_of_a_method(row["settings"])]
+    return [{"rows": own, **told}] if own and told else []
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,10 @@ class Environments:
         before = [] if anew else self._known.get(name, [])
         now = [] if name in self.elsewhere else [environment(self.device)]
         self._known[name] = before + [each for each in now if each not in before]
+        self.keep()
+
+    def keep(self) -> None:
+        """Write down what is known, so that nothing is lost with a summary that says it, too."""
         with written_whole(self._path) as file:
             file.write(json.dumps(self._known, indent=1) + "\n")
 
@@ -68,10 +85,8 @@ class Environments:
         if not summary.exists():
             return {}
         before = json.loads(summary.read_text(encoding="utf-8"))
-        # One from before machines were told apart has one for all rows, among its settings.
-        every = {"rows": [row["name"] for row in before["rows"]], **before["settings"]}
         known: dict[str, list[dict]] = {}
-        for each in before.get("environments", [every]):
+        for each in environments_of(before):
             if told := {key: each[key] for key in TOLD if key in each}:
                 for name in each["rows"]:
                     known.setdefault(name, []).append(told)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ class Estimate:
 
     Attributes:
         value: the mean (or another statistic).
-        count: cases behind it; None of what is no mean over cases, such as a peak.
+        count: cases behind it, or clusters of them; None of what is no mean over cases, such as a peak.
         low, high: 95% confidence interval.
     """
 
@@ -30,33 +31,67 @@ class Estimate:
         return asdict(self)
 
 
-def mean(values: Iterable[float | None], scale: float = 1.0, share: bool = True) -> Estimate | None:
+def mean(
+    values: Iterable[float | None],
+    scale: float = 1.0,
+    share: bool = True,
+    clusters: Iterable[Hashable] | None = None,
+) -> Estimate | None:
     """Estimate from one value per case; None without a case.
 
-    The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where every case has the
-    same value the bootstrap sees no spread; of shares, Wilson's interval then says at 0 and 1, where they
-    end, how much the count alone leaves open.
+    The interval is the percentile bootstrap over clusters of cases (2,000 resamples, seed 0). Where every
+    case has the same value the bootstrap sees no spread; of shares, Wilson's interval then says at 0 and 1,
+    where they end, how much the count alone leaves open.
 
     Args:
         values: one per case.
         scale: factor, 100 for percent.
         share: whether each value is one, from 0 to 1, and no count or difference.
+        clusters: of each case, which it belongs to; None: each is one.
     """
-    array = np.array([value for value in values if value is not None], dtype=float)
-    if not len(array):
+    cases = zip(values, count() if clusters is None else clusters)
+    known = [(value, cluster) for value, cluster in cases if value is not None]
+    if not known:
         return None
+    array = np.array([value for value, _ in known], dtype=float)
+    sums, sizes = grouped(array, [cluster for _, cluster in known])
     value = float(np.mean(array))
     if np.ptp(array) == 0:
-        low, high = wilson(value, len(array)) if share and value in (0, 1) else (value, value)
+        low, high = wilson(value, len(sums)) if share and value in (0, 1) else (value, value)
     else:
-        low, high = bootstrapped(array)
-    return Estimate(scale * value, len(array), scale * float(low), scale * float(high))
+        low, high = bootstrapped(sums, sizes)
+    return Estimate(scale * value, len(sums), scale * low, scale * high)
 
 
-def bootstrapped(array: np.ndarray) -> tuple[float, float]:
-    """Percentile bootstrap of a mean, 95% (2,000 resamples, seed 0), of values that are not all the same."""
-    drawn = bootstrap((array,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0))
-    low, high = drawn.confidence_interval
+def clusters_in(records: Sequence[Mapping]) -> list[Hashable] | None:
+    """The ``cluster`` of each record; None where they have none."""
+    said = [record["cluster"] for record in records if isinstance(record, Mapping) and "cluster" in record]
+    return said or None
+
+
+def grouped(array: np.ndarray, clusters: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
+    """Sum and number of each cluster's values."""
+    places = {cluster: place for place, cluster in enumerate(dict.fromkeys(clusters))}
+    of_each = [places[cluster] for cluster in clusters]
+    return np.bincount(of_each, array), np.bincount(of_each)
+
+
+def bootstrapped(sums: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:
+    """Percentile bootstrap of a mean over clusters, 95% (2,000 resamples, seed 0); the mean itself of one
+    cluster, which says nothing of others.
+
+    Args:
+        sums, sizes: as `grouped` makes them; values that are not all the same.
+    """
+    if len(sums) == 1:
+        low = high = sums[0] / sizes[0]
+    elif (sizes == 1).all():
+        rng = np.random.default_rng(0)
+        drawn = bootstrap((sums,), np.mean, n_resamples=2000, method="percentile", rng=rng)
+        low, high = drawn.confidence_interval
+    else:
+        chosen = np.random.default_rng(0).integers(len(sums), size=(2000, len(sums)))
+        low, high = np.percentile(sums[chosen].sum(1) / sizes[chosen].sum(1), (2.5, 97.5))
     return float(low), float(high)
 
 

@@ -5,6 +5,7 @@ files.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,16 +14,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from larimar_editor.evaluation.harness.baselines import LARIMAR, METHODS
+from larimar_editor.evaluation.harness.baselines import LARIMAR, METHODS, is_of_a_method
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.environments import Environments
-from larimar_editor.evaluation.harness.estimates import Estimate, mean, resampled
+from larimar_editor.evaluation.harness.estimates import Estimate, clusters_in, mean, resampled
 from larimar_editor.evaluation.harness.paired import paired
 from larimar_editor.evaluation.harness.records import (
     Condition,
+    clustered,
     processes,
     read_records,
     run_conditions,
+    unfinished,
     written,
 )
 from larimar_editor.evaluation.harness.report import all_tables, estimates_frame, write_table
@@ -62,7 +65,7 @@ class Column(AnyColumn):
 
     def of(self, records: Sequence[Mapping]) -> Estimate | None:
         """The mean over ``records`` with its interval; None where none has a value."""
-        return mean(map(self.value, records), self.scale, self.share)
+        return mean(map(self.value, records), self.scale, self.share, clusters_in(records))
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Evaluation:
         title: what is measured, in one line.
         conditions: what is scored, in the table's order.
         columns: of the table.
-        plot: draws the rows into a file; None where the paper has a table only.
+        plot: draws the rows, each with its ``records``, into a file; None where the paper has a table only.
         note: how it differs from the paper's, for the record.
         reads: which of `DATA`.
     """
@@ -119,7 +122,9 @@ class Evaluation:
         object.__setattr__(self, "paper", _paper()[self.name])
 
     def run(self, context: Context, out: Path, progress: bool = True) -> dict:
-        """Score what is not scored yet, and write records, summary, tables and figure into ``out``.
+        """Score what is not scored yet, and write records, summary, tables and figure into ``out``. Where
+        there is something to score, the summary, tables and figure from before are gone until it is done:
+        they would say what the records do not.
 
         Returns:
             the summary: ``rows`` with an estimate per column, ``paired`` with the differences of two rows on
@@ -133,9 +138,21 @@ class Evaluation:
         left_out: dict[str, str] = {}
         path = out / "records.jsonl"
         methods = _methods(conditions)
-        _drop_other_methods(methods, context, out)
         environments = Environments(out, context.device, methods)
-        records = run_conditions(conditions, path, progress, left_out, environments.begin)
+        if processes().is_main_process:
+            now = {each: context.baselines.made_with(context, each) for each in {*methods.values()}}
+            others = _of_other_methods(methods, now, out)
+            if others or unfinished(conditions, path):
+                environments.keep()
+                _withdraw(out)
+            if others:
+                written(path, [each for each in read_records(path) if each["condition"] not in others])
+            if now:
+                made_with = json.dumps(_made_with(out) | now, indent=1, sort_keys=True)
+                (out / "methods.json").write_text(made_with + "\n", encoding="utf-8")
+        records = clustered(
+            conditions, run_conditions(conditions, path, progress, left_out, environments.begin)
+        )
         kept = [condition for condition in conditions if condition.name not in left_out]
         rows = [self._row(condition, records) for condition in kept]
         summary = {
@@ -150,24 +167,25 @@ class Evaluation:
             "settings": context.describe(),
         }
         if processes().is_main_process:
-            self._write(summary, out)
+            self._write(summary, records, out)
         return summary
 
-    def _write(self, summary: Mapping, out: Path) -> None:
+    def _write(self, summary: Mapping, records: Sequence[Mapping], out: Path) -> None:
         rows, paper = summary["rows"], self.paper.get("rows", ())
-        for old in (*out.glob("paired.*"), out / "figure.png"):  # of rows that may be there no more
-            old.unlink(missing_ok=True)
-        (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        _withdraw(out)  # also what is of rows that may be there no more
         headers = {column.key: column.header for column in self.columns}
         write_table(estimates_frame(rows, headers, paper), out)
         if summary["paired"]:
             apart = {column.key: column.header for column in self._per_case()}
             write_table(estimates_frame(summary["paired"], apart), out, "paired")
         if self.plot is not None and rows:
-            self.plot(rows, out / "figure.png")
+            drawn = [{**row, "records": _records_of(row["name"], records)} for row in rows]
+            self.plot(drawn, out / "figure.png")
+        # Last: where it is, everything is.
+        (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
     def _row(self, condition: Condition, records: Sequence[Mapping]) -> dict:
-        own = [record for record in records if record["condition"] == condition.name]
+        own = _records_of(condition.name, records)
         row: dict = {"name": condition.name, "settings": dict(condition.settings)}
         for column in self.columns:
             estimate = column.of(own)
@@ -199,31 +217,54 @@ class Evaluation:
 
 def _methods(conditions: Sequence[Condition]) -> dict[str, str]:
     """The framework's method of each condition that is of one."""
-    return {
-        each.name: str(each.settings["method"])
-        for each in conditions
-        if each.settings.get("method") in (LARIMAR, *METHODS)
-    }
+    return {each.name: str(each.settings["method"]) for each in conditions if is_of_a_method(each.settings)}
 
 
-def _drop_other_methods(rows: Mapping[str, str], context: Context, out: Path) -> None:
-    """Remove the records of methods that were others then: with other settings, of another framework, or on
-    another device. ``methods.json`` has what each one's records depend on.
+def _records_of(name: str, records: Sequence[Mapping]) -> list[Mapping]:
+    return [record for record in records if record["condition"] == name]
+
+
+def _withdraw(out: Path) -> None:
+    """Remove what was made of a table's records."""
+    for old in (out / "summary.json", *out.glob("table.*"), *out.glob("paired.*"), out / "figure.png"):
+        old.unlink(missing_ok=True)
+
+
+def _of_other_methods(rows: Mapping[str, str], now: Mapping[str, str], out: Path) -> set[str]:
+    """Names of the rows of methods that were others then: with other settings, of another framework, or on
+    another device.
 
     Args:
         rows: see `_methods`.
-        context: what is run now.
+        now: what each method's records depend on.
         out: the table's folder.
     """
-    if not rows or not processes().is_main_process:
-        return
-    now = {method: context.baselines.made_with(context, method) for method in set(rows.values())}
-    path, records = out / "methods.json", out / "records.jsonl"
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    others = {name for name, method in rows.items() if known.get(method, now[method]) != now[method]}
-    if others:
-        written(records, [each for each in read_records(records) if each["condition"] not in others])
-    path.write_text(json.dumps(known | now, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    known = _made_with(out)
+    return {name for name, method in rows.items() if known.get(method, now[method]) != now[method]}
+
+
+def _made_with(out: Path) -> dict[str, str]:
+    """What the records of each method in a table's folder depend on, where that is known."""
+    path = out / "methods.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def lost_methods(out: Path, context: Context) -> list[str]:
+    """Methods with rows in a table's folder that a run would leave it without: those that are not here, and
+    those whose records are to be made anew, but not by this run.
+
+    Args:
+        out: the folder.
+        context: what it would be run on now.
+    """
+    summary = out / "summary.json"
+    if summary.exists():
+        named = [row["name"] for row in json.loads(summary.read_text(encoding="utf-8"))["rows"]]
+    else:  # the table is being made
+        named = [record["condition"] for record in read_records(out / "records.jsonl")]
+    text, known = "\n".join(dict.fromkeys(named)), _made_with(out)
+    there = [method for method in (LARIMAR, *METHODS) if re.search(rf"\b{method}\b", text)]
+    return [each for each in there if not context.baselines.keeps(context, each, known.get(each))]
 
 
 def run_in_turn(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import permutation_test
 
-from larimar_editor.evaluation.harness.estimates import Estimate, bootstrapped, wilson
+from larimar_editor.evaluation.harness.estimates import Estimate, bootstrapped, clusters_in, grouped, wilson
 
 if TYPE_CHECKING:
     from larimar_editor.evaluation.harness.evaluation import Column
@@ -28,29 +28,35 @@ class Difference(Estimate):
 
 
 def difference(
-    ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0, share: bool = True
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    scale: float = 1.0,
+    share: bool = True,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Difference | None:
     """Mean of ``ours - theirs`` with its 95% interval and a paired test; None without a case.
 
-    The interval is the percentile bootstrap over cases (2,000 resamples, seed 0). Where all cases differ by
-    the same the bootstrap sees no spread; of shares, Wilson's interval then says how much the count alone
-    leaves open. The test exchanges the two within cases: in all ways where these are at most 9,999, else in
-    so many (seed 0).
+    The interval is the percentile bootstrap over clusters of cases (2,000 resamples, seed 0). Where all cases
+    differ by the same the bootstrap sees no spread; of shares, Wilson's interval then says how much the count
+    alone leaves open. The test exchanges the two within clusters, in all of whose cases at once: in all ways
+    where these are at most 9,999, else in so many (seed 0).
 
     Args:
         ours, theirs: one value per case, in the same order.
         scale: factor, 100 for percent.
         share: whether each value is one, from 0 to 1, and no count.
+        clusters: of each case, which it belongs to; None: each is one.
     """
     apart = np.subtract(ours, theirs, dtype=float)
     if not len(apart):
         return None
     value = float(apart.mean())
+    sums, sizes = grouped(apart, range(len(apart)) if clusters is None else clusters)
     if np.ptp(apart) == 0:
-        low, high = _without_spread(value, len(apart)) if share else (value, value)
+        low, high = _without_spread(value, len(sums)) if share else (value, value)
     else:
-        low, high = bootstrapped(apart)
-    return Difference(scale * value, len(apart), scale * low, scale * high, _p(apart))
+        low, high = bootstrapped(sums, sizes)
+    return Difference(scale * value, len(sums), scale * low, scale * high, _p(sums))
 
 
 def paired(column: Column, ours: Mapping[str, Mapping], theirs: Mapping[str, Mapping]) -> Difference | None:
@@ -60,9 +66,17 @@ def paired(column: Column, ours: Mapping[str, Mapping], theirs: Mapping[str, Map
         column: of the table.
         ours, theirs: records of the two conditions by their case.
     """
-    pairs = [(column.value(ours[case]), column.value(theirs[case])) for case in theirs if case in ours]
-    known = [(own, other) for own, other in pairs if own is not None and other is not None]
-    return difference([own for own, _ in known], [other for _, other in known], column.scale, column.share)
+    both = {case: (column.value(ours[case]), column.value(theirs[case])) for case in theirs if case in ours}
+    known = {
+        case: (own, other) for case, (own, other) in both.items() if own is not None and other is not None
+    }
+    return difference(
+        [own for own, _ in known.values()],
+        [other for _, other in known.values()],
+        column.scale,
+        column.share,
+        clusters_in([theirs[case] for case in known]),
+    )
 
 
 def _p(apart: np.ndarray) -> float:

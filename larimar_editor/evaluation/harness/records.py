@@ -5,7 +5,7 @@ goes on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +33,8 @@ class Condition(Generic[Case]):
             stop half-way.
         settings: what a reader needs to repeat it.
         beside: name of a condition with the same cases, which this one is compared with case by case.
+        cluster: what a case has in common with others, whose values then say little more than its own, as a
+            subject, or facts in one memory: intervals and tests take these together; None: each is alone.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Condition(Generic[Case]):
     batch: int = 16
     settings: Mapping = field(default_factory=dict)
     beside: str | None = None
+    cluster: Callable[[Case], Hashable] | None = None
 
 
 def cases_of(edits: Sequence[Edit]) -> Mapping[str, Edit]:
@@ -62,6 +65,25 @@ def read_records(path: Path) -> list[dict]:
 def whole_lines(path: Path) -> list[str]:
     """The lines of a file that end; none where there is no file."""
     return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+
+
+def clustered(conditions: Sequence[Condition], records: Sequence[Mapping]) -> list[Mapping]:
+    """Records of these conditions, each with the ``cluster`` of its case, where its condition has such."""
+    known = {condition.name: condition for condition in conditions}
+
+    def told(record: Mapping) -> Mapping:
+        condition = known[record["condition"]]
+        if condition.cluster is None:
+            return record
+        return {**record, "cluster": condition.cluster(condition.cases[record["case"]])}
+
+    return [told(record) for record in records]
+
+
+def unfinished(conditions: Sequence[Condition], path: Path) -> bool:
+    """Whether `run_conditions` of the same would score a case."""
+    there = {(each["condition"], each["case"]) for each in _ordered(conditions, _gathered(path))}
+    return any((each.name, case) not in there for each in conditions for case in each.cases)
 
 
 def run_conditions(

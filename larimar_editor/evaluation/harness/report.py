@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from larimar_editor.evaluation.harness.baselines import is_of_a_method
+from larimar_editor.evaluation.harness.environments import environments_of
+
 NOTHING = "–"
 PAPER = "paper: "
 
@@ -81,30 +84,41 @@ def all_tables(summaries: Sequence[Mapping], tables: Sequence[str]) -> str:
 
 
 def note(summary: Mapping) -> str:
-    """What is said below a table: how it differs from the paper's, what was left out and why, and whether its
-    seconds compare.
+    """What is said below a table: how it differs from the paper's, what was left out and why, whether its
+    seconds compare, and whether its rows are of one dtype.
     """
     left_out = "".join(f" Left out: {name} ({why})." for name, why in summary["left_out"].items() if why)
     machines = {each.get("hardware") for each in summary.get("environments", ())}
     timed = len(machines) > 1 and any("seconds" in row for row in summary["rows"])
     apart = " Rows are of different machines, whose seconds do not compare." if timed else ""
-    return f"{summary['note']}{left_out}{apart}"
+    dtype, rows = summary["settings"].get("dtype", "float32"), summary["rows"]
+    loaded = (
+        f" Larimar's own rows are in {dtype}; those of EasyEdit's methods, LARIMAR among them, in float32, "
+        "or in half precision where their files say `fp16`."
+        if dtype != "float32" and any(is_of_a_method(row["settings"]) for row in rows)
+        else ""
+    )
+    return f"{summary['note']}{left_out}{apart}{loaded}"
 
 
 def made_on(summary: Mapping) -> str:
     """Machine and versions that a table was made with; which rows, unless it is one and known to be
     of all.
     """
-    made = summary.get("environments")
-    if not made:  # from before they were told apart: one for all rows, among the settings
-        return _machine(summary["settings"]) or NOTHING
+    made = environments_of(summary)
     if len(made) == 1 and {row["name"] for row in summary["rows"]} <= {*made[0]["rows"]}:
         return _machine(made[0])
-    return "; ".join(f"{', '.join(each['rows'])} on {_machine(each)}" for each in made)
+    return "; ".join(f"{', '.join(each['rows'])} on {_machine(each)}" for each in made) or NOTHING
 
 
 def _machine(told: Mapping) -> str:
-    said = {"hardware": "{}", "threads": "{} threads", "torch": "torch {}", "transformers": "transformers {}"}
+    said = {
+        "hardware": "{}",
+        "threads": "{} threads",
+        "torch": "torch {}",
+        "transformers": "transformers {}",
+        "easyedit": "EasyEdit's {}",
+    }
     return ", ".join(form.format(told[key]) for key, form in said.items() if key in told)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from larimar_editor.evaluation import tables
 from larimar_editor.evaluation.harness.baselines import Baselines, NoBaselines
 from larimar_editor.evaluation.harness.context import Context
-from larimar_editor.evaluation.harness.evaluation import made_otherwise, start_again
+from larimar_editor.evaluation.harness.evaluation import lost_methods, made_otherwise, start_again
 from larimar_editor.evaluation.published.plan import Plan, Planned
 
 
@@ -74,8 +74,21 @@ class Making:
 
         Args:
             say: gets a line for each table that is made anew.
-            again: remove those that were `made_otherwise` first.
+            again: remove those that were `made_otherwise` first, and do without rows of methods that are not
+                made again.
+
+        Raises:
+            ValueError: a table would lose rows of methods, and it is not ``again``; nothing is changed.
         """
+        lost = (
+            {} if again else {name: lost_methods(self.folder / name, run) for name, run in self.runs.items()}
+        )
+        if told := "; ".join(f"{name}: {', '.join(methods)}" for name, methods in lost.items() if methods):
+            raise ValueError(
+                f"{self.folder} has rows of methods that this run would remove and not make again ({told}): "
+                "give it the EasyEdit and the device that they were made with, name them in --methods to "
+                "make them again, or do without them by --replace"
+            )
         for name, run in self.runs.items():
             table, folder = tables.find(name), self.folder / name
             if again and start_again(folder, run, table.reads):

@@ -58,9 +58,12 @@ class Published:
             closing: stands behind.
         """
         missing = [each.name for each in self.plan.tables if each.name not in self.summaries]
+        begun = [name for name in missing if (self.folder / name / "records.jsonl").exists()]
         parts = [introduction.rstrip(), "## In brief", _ABOUT_BRIEF, self.brief()]
-        if missing:
-            parts.append(f"Planned and not measured: {', '.join(missing)}.")
+        if begun:
+            parts.append(f"Being made: {', '.join(begun)}.")
+        if left := [name for name in missing if name not in begun]:
+            parts.append(f"Planned and not measured: {', '.join(left)}.")
         if earlier := self._of_earlier_checkpoints():
             parts.append(
                 f"Measured with an earlier checkpoint than the one that ships: {', '.join(earlier)}."
@@ -102,19 +105,18 @@ class Published:
         """
         page = self.folder.with_name(f"{self.folder.name}.md")  # a name may have a dot, as v0.1
         introduction, closing = self.folder / "introduction.md", self.folder / "closing.md"
-        page.write_text(self.page(_text(introduction, "# Results"), _text(closing)), encoding="utf-8")
-        written = [page]
-        for path in others:
-            path.write_text(self.fill(path.read_text(encoding="utf-8")), encoding="utf-8")
-            written.append(path)
-        return written
+        texts = {page: self.page(_text(introduction, "# Results"), _text(closing))}
+        texts |= {path: self.fill(path.read_text(encoding="utf-8")) for path in others}
+        for path, text in texts.items():  # all or, where a table is not there, none
+            path.write_text(text, encoding="utf-8")
+        return list(texts)
 
     def _section(self, planned: Planned) -> Iterator[str]:
         summary, folder = self.summaries[planned.name], self.folder / planned.name
         yield f"## {planned.name}: {summary['title']}"
         if planned.reading:
             yield planned.reading
-        yield f"```\n{command(planned, summary['settings'])}\n```"
+        yield f"```\n{command(planned, summary['settings'], summary['rows'])}\n```"
         yield (folder / "table.md").read_text(encoding="utf-8")
         yield f"{note(summary)} {self._made_with(summary)}"
         if summary["paired"]:
@@ -152,8 +154,8 @@ class Published:
         differences = {row["name"]: row for row in summary["paired"]}
         cells = [_value(_of_larimar(self.summaries, measure))]
         for method in METHODS:
-            name = _row_name(rows, measure.theirs, method)
-            known = rows[name][measure.column] if name else None
+            name = measure.theirs.replace("{}", method)
+            known = rows[name][measure.column] if name in rows else None
             apart = differences.get(f"{measure.ours} - {name}", {}).get(measure.column)
             cells.append(_value(known) + _mark(apart, measure.better))
         return [measure.measure, *cells]
@@ -179,11 +181,17 @@ class Published:
             raise ValueError(f"results have not all of {given}: {error}") from error
 
 
-def command(planned: Planned, settings: Mapping[str, Any]) -> str:
-    """What makes a table again, from a run's settings; of the files that were given those that it reads."""
+def command(planned: Planned, settings: Mapping[str, Any], rows: Sequence[Mapping] = ()) -> str:
+    """What makes a table again, from a run's settings; of the files that were given those that it reads.
+
+    Args:
+        planned: the table.
+        settings: the run's.
+        rows: the table's, some of which are named after a file and its folder.
+    """
     reads = find(planned.name).reads
     # Settings from before these were noted have the files' names alone, and the plan says where methods ran.
-    files = settings.get("files", {"asked": [name.split(",")[0] for name in settings["asked"]]})
+    files = settings.get("files") or _files_of(settings, rows)
     methods_device = settings.get("methods_device", planned.methods_device)
     parts = [f"larimar-editor eval {planned.name} --dtype {settings['dtype']}"]
     parts += [f"--limit {settings['limit']}"] if settings["limit"] else []
@@ -193,19 +201,27 @@ def command(planned: Planned, settings: Mapping[str, Any]) -> str:
     parts += [f"--methods-device {methods_device}"] if methods_device else []
     for option in ("counterfact", "zsre", "text", "facts"):
         if option in reads and "," in settings[option]:  # a file's name and digest
-            parts.append(f"--{option} {files.get(option, settings[option].split(',')[0])}")
+            parts.append(f"--{option} {files[option]}")
     if "asked" in reads:
         parts += [f"--data {name}" for name in files["asked"]]
     return " ".join(parts)
 
 
+def _files_of(settings: Mapping[str, Any], rows: Sequence[Mapping]) -> dict[str, Any]:
+    """The files of settings that name them alone, each with the folder that rows are named after."""
+    named = (Path(str(row["settings"].get("data", ""))) for row in rows)
+    folders = {data.name: data.parent for data in named}
+
+    def with_folder(told: str) -> str:
+        name = told.split(",")[0]
+        return (folders.get(Path(name).stem, Path()) / name).as_posix()
+
+    files = {option: with_folder(settings[option]) for option in ("counterfact", "zsre", "text", "facts")}
+    return {**files, "asked": [with_folder(told) for told in settings["asked"]]}
+
+
 def _text(path: Path, default: str = "") -> str:
     return path.read_text(encoding="utf-8") if path.exists() else default
-
-
-def _row_name(rows: Mapping[str, Mapping], pattern: str, method: str) -> str | None:
-    wanted = re.escape(pattern.replace("{}", method)).replace(r"\{n\}", "[0-9]+")
-    return next((name for name in rows if re.fullmatch(wanted, name)), None)
 
 
 def _of_larimar(summaries: Mapping[str, Mapping], measure: Measure) -> Mapping | None:

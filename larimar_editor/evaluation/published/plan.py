@@ -48,7 +48,7 @@ class Measure:
         measure: its name for people.
         better: which way is better.
         ours: name of Larimar's row.
-        theirs: name of a method's row, ``{}`` for the method and ``{n}`` for how many cases it had.
+        theirs: name of a method's row, ``{}`` for the method.
     """
 
     table: str

@@ -49,7 +49,8 @@ def _condition(context: Context, edits: Sequence[Edit], rows: int, count: int, n
             for place in places
         ]
 
-    return Condition(f"{name}, K = {rows}", trials, score, 1, {"memory_rows": rows, "facts": count})
+    settings = {"memory_rows": rows, "facts": count}
+    return Condition(f"{name}, K = {rows}", trials, score, 1, settings, cluster=lambda place: place // count)
 
 
 def _trial(model: LarimarForCausalLM, written: EditedState, edits: Sequence[Edit], place: int) -> dict:
@@ -89,7 +90,7 @@ EVALUATION = Evaluation(
     ),
     note=f"Recall: the target's words stand in the greedy answer. K is {ROWS}, or half the cases where "
     "there are fewer. Up to "
-    f"{OTHERS} others are asked for in each of up to {TRIALS} trials. The baseline has the paper's prompt, "
-    "on the same base "
+    f"{OTHERS} others are asked for in each of up to {TRIALS} trials; n and the intervals are of memories, "
+    "which several trials may share. The baseline has the paper's prompt, on the same base "
     'model: half of its facts are marked as unknown; "before" is with none marked.',
 )

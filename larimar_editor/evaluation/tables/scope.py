@@ -17,7 +17,7 @@ from larimar_editor.data.scope_cases import OTHER, SAME, TYPED, ScopeCase, as_re
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.evaluation import Column, Evaluation, Statistic
 from larimar_editor.evaluation.harness.plots import roc_plot
-from larimar_editor.evaluation.harness.records import Condition, read_records
+from larimar_editor.evaluation.harness.records import Condition
 from larimar_editor.scope.calibration import Judge, equal_error
 from larimar_editor.scope.detectors import ExternalScopeDetector
 
@@ -129,13 +129,11 @@ class _Accepted(Column):
 
 
 def _plot(rows: Sequence[Mapping], path: Path) -> None:
-    records = read_records(path.parent / "records.jsonl")
     panels: dict[str, dict] = {}
     for row in rows:
         if row["settings"]["detector"] == _AS_IT_IS:
             continue
-        own = [record for record in records if record["condition"] == row["name"]]
-        curves = {sort.replace("_", " "): _labelled(own, [sort]) for sort in OTHER}
+        curves = {sort.replace("_", " "): _labelled(row["records"], [sort]) for sort in OTHER}
         curves = {sort: (scores, labels) for sort, (scores, labels) in curves.items() if len({*labels}) == 2}
         if curves:
             panels[row["name"]] = curves

@@ -25,6 +25,7 @@ from larimar_editor.scope.calibration import Judge, calibrate, made_up_cases
 from larimar_editor.scope.detectors import ExternalScopeDetector
 
 SUBJECTS, EACH = 50, (1, 2, 5, 10)
+_BESIDE = 5  # facts a subject, where other methods are measured
 _BATCH = 32
 _SETTINGS: Mapping[str, Mapping] = {
     "Larimar": {},
@@ -45,7 +46,7 @@ def _conditions(context: Context) -> list[Condition]:
     if context.larimar().detectors.weights:
         threshold = cache(lambda: _equal_error_point(context, asked))
         result += [_plain(context, each, edits[each], threshold) for each in EACH]
-    return result + _beside(context, edits[5][: context.baseline_cases])
+    return result + _beside(context, edits[_BESIDE][: context.baseline_cases])
 
 
 def _beside(context: Context, few: Sequence[Edit]) -> list[Condition]:
@@ -72,7 +73,8 @@ def _beside(context: Context, few: Sequence[Edit]) -> list[Condition]:
 
         return records
 
-    own = Condition(ours, cases_of(few), lambda cases: _asked(context.larimar(), cases), batch=0)
+    scored = lambda cases: _asked(context.larimar(), cases)
+    own = Condition(ours, cases_of(few), scored, batch=0, cluster=_subject(_BESIDE))
     return [own] + [
         Condition(
             f"{method}, {len(few)} facts",
@@ -81,6 +83,7 @@ def _beside(context: Context, few: Sequence[Edit]) -> list[Condition]:
             0,
             {"method": method, "facts": len(few)},
             ours,
+            _subject(_BESIDE),
         )
         for method in methods
     ]
@@ -103,7 +106,13 @@ def _condition(context: Context, name: str, each: int, edits: Sequence[Edit], se
         lambda cases: _asked(context.larimar(**settings), cases),
         batch=0,
         settings={"detector": name, "each": each, **settings},
+        cluster=_subject(each),
     )
+
+
+def _subject(each: int) -> Callable[[Edit], int]:
+    """Which subject a fact is about, of so many facts each: all of them are asked the same other question."""
+    return lambda edit: edit.case_id // each
 
 
 def _plain(context: Context, each: int, edits: Sequence[Edit], threshold: Callable[[], float]) -> Condition:
@@ -120,7 +129,8 @@ def _plain(context: Context, each: int, edits: Sequence[Edit], threshold: Callab
             model.detectors.weights, model.config.scope_cosine = trained, before
 
     name = "sentence encoder as it is"
-    return Condition(f"{name}, {each} of each", cases_of(edits), score, 0, {"detector": name, "each": each})
+    settings = {"detector": name, "each": each}
+    return Condition(f"{name}, {each} of each", cases_of(edits), score, 0, settings, cluster=_subject(each))
 
 
 def _equal_error_point(context: Context, asked: Questions) -> float:
@@ -184,7 +194,8 @@ EVALUATION = Evaluation(
     _plot,
     note="Made-up facts of sheets of questions that nothing is trained or calibrated on; right: every "
     "token of the answer is the most probable, given those before. The other question is about the same "
-    "subject, and nothing of it is written. EasyEdit's methods get the first cases, one after the other, of "
+    "subject, and nothing of it is written; all facts about a subject have the same one, so n and the "
+    "intervals are of subjects. EasyEdit's methods get the first cases, one after the other, of "
     "five facts a subject, and a Larimar row has the same ones.",
     reads=(),
 )
