@@ -140,9 +140,11 @@ def _pasts_of(base: str) -> frozenset[str]:
 
 
 def tenses_of(words: Sequence[str]) -> tuple[frozenset[str], str]:
-    """The tenses of the auxiliaries among some words, and the form of "do" there; empty where none is."""
-    support = next((each for each in words if each in SUPPORT), "")
-    if support:
+    """The tenses of the auxiliaries among some words, and the form of "do" there; empty where none is, or it
+    stands behind another: "what should I do", "what is she going to do".
+    """
+    support = next((each for each in words if each in TENSES), "")
+    if support in SUPPORT:
         tense = {"present": "has", "past": "had"} if "have" in words else {}
         return frozenset({tense.get(TENSES[support], TENSES[support])}), support
     return frozenset(filter(None, (TENSES.get(each) for each in words))), ""

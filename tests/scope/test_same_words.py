@@ -201,6 +201,10 @@ OPEN = [
     # the same words in another tense
     ("My parents live in", "Where did my parents live?", "Lund"),
     ("We meet at", "Where did we meet?", "the Blue Lantern"),
+    # another modal, and what "do" stands behind
+    ("What should I do in case of fire?", "What can I do in case of fire?", "leave"),
+    ("What should guests do at noon?", "What do guests do at noon?", "eat"),
+    ("What is Ada going to do?", "What was Ada going to do?", "rest"),
 ]
 
 
