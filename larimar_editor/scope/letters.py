@@ -17,6 +17,7 @@ from functools import lru_cache
 from larimar_editor.scope.contrasts import in_contrast
 from larimar_editor.scope.initials import other_initials
 from larimar_editor.scope.roles import asks_for_the_other_side
+from larimar_editor.scope.units import UNITS
 from larimar_editor.scope.words import ARTICLES, MONTHS, NUMBERS, SCALES, any_of
 from larimar_editor.utils.text import plain_letters
 
@@ -27,28 +28,15 @@ _SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?![\d.,
 _JOINT = re.compile(r"(?<=\d)(?:[.,:–-]|\s(?:to|by|x)\s)(?=\d)")
 _BESIDE = re.compile(r"(?<=\d):(?=\d{3})")  # "10.0.0.5:8080", "ISO 9001:2015"
 _OF_SECTION = re.compile(r"(?<![\d.,:])(\d{1,2})\.(\d{1,2})(?![\d,:]|\.\d)")
+# "(?a:" keeps a letter like "ı" from passing for one of a name that is looked up.
 _NAMED_DAY = re.compile(  # "15 March", "the 15th of March"; "March 15", "March the 15th"
-    rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{any_of(MONTHS)})|"
-    rf"(?P<month_first>{any_of(MONTHS)})\s+(?:the\s+)?(?P<then_day>\d{{1,2}})(?:st|nd|rd|th)?)\b(?![.:]?\d)",
+    rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>(?a:{any_of(MONTHS)}))|"
+    rf"(?P<month_first>(?a:{any_of(MONTHS)}))\s+(?:the\s+)?(?P<then_day>\d{{1,2}})(?:st|nd|rd|th)?)\b(?![.:]?\d)",
     re.IGNORECASE,
 )
 _NUMBERED_DAY = re.compile(r"(?<![\d./:-])(\d{1,2})([./])(\d{1,2})(?:\.(?!\d)|(?![\d./:]))")
-# Of each unit the dimension, and how much of its first.
-_UNIT = {
-    name: (dimension, float(factor))
-    for dimension, units in {
-        "time": "1 second 60 minute 3600 hour 86400 day 604800 week 2629800 month 31557600 year",
-        "length": "1 m 1 metre 1 meter 0.01 cm 0.01 centimetre 0.01 centimeter 0.001 mm 0.001 millimetre "
-        "0.001 millimeter 1000 km 1000 kilometre 1000 kilometer 0.0254 inch 0.3048 foot 0.3048 feet "
-        "0.9144 yard 1609.344 mile",
-        "mass": "1 g 1 gram 0.001 mg 0.001 milligram 1000 kg 1000 kilo 1000 kilogram 453.6 pound 453.6 lb "
-        "28.35 ounce 28.35 oz 1e6 tonne",
-        "volume": "1 l 1 litre 1 liter 0.001 ml 0.001 millilitre 0.001 milliliter 0.568 pint 3.785 gallon",
-    }.items()
-    for factor, name in zip(units.split()[::2], units.split()[1::2])
-}
 _MEASURED = re.compile(
-    rf"(?<![\d.,:])(\d+(?:[.,:]\d+)*)[\s-]?({'|'.join(sorted(_UNIT, key=len, reverse=True))})(?:e?s)?\b",
+    rf"(?<![\d.,:])(\d+(?:[.,:]\d+)*)[\s-]?((?a:{'|'.join(sorted(UNITS, key=len, reverse=True))}))(?:e?s)?\b",
     re.IGNORECASE,
 )
 _JOINED = re.compile(r"(?<![\w.,])\(?\d+(?:\)?[ ./–-]{1,2}\(?\d+)+(?!\w)")
@@ -56,8 +44,17 @@ _DATE_OR_ADDRESS = re.compile(r"\d{1,4}([./–-])\d{1,2}\1\d{1,4}|\d{1,3}(?:\.\d
 _DATE = re.compile(
     r"(?<![\d./–-])(?:\d{1,2}([./–-])\d{1,2}\1\d{4}|\d{4}([./–-])\d{1,2}\2\d{1,2})(?![./–-]?\d)"
 )
-_SCALED = re.compile(rf"(?<![\d.,])(\d+(?:\.\d+)?)\s({any_of(SCALES)})\b", re.IGNORECASE)
+_IN_POINTS = re.compile(r"(?<![\d.,:])\d{1,3}(?:\.\d{3})+(?![.,:]?\d)")  # 1.000 euros
+_FRACTION = re.compile(r"(?<![\d./:-])(?:(\d{1,3})\s)?(\d)/([1-9]\d?)(?![./:-]?\d)")
+_ZEROS_OF = SCALES | {"k": 3, "m": 6, "mn": 6, "b": 9, "bn": 9}
+_SCALED = re.compile(  # "1.5 million", "1.5M"
+    rf"(?<![\d.,])(\d+(?:\.\d+)?)(?:\s((?a:{any_of(SCALES)}))|((?a:{any_of(_ZEROS_OF)})))\b", re.IGNORECASE
+)
 _LONG = 5  # digits from which a number may be a phone's or an order's, which are grouped in many ways
+_ON_THE_CLOCK = re.compile(  # "half past 9", "a quarter to 10", "2 o'clock"
+    r"\b(?:(half\s+past|quarter\s+(?:past|to))\s+(\d{1,2})|(\d{1,2})\s+o['’]clock)\b", re.IGNORECASE
+)
+_WITH_H = re.compile(r"(?<![\w.:])(\d{1,2})h([0-5]\d)\b", re.IGNORECASE)  # 14h30
 _HALF_DAY = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d\d))?\s?([ap])\.?m\b\.?", re.IGNORECASE)
 _ZEROS = re.compile(r"(?:[.:]0+)+$")  # 9:00, 5.00, 2.0.0
 _DIGIT = re.compile(r"(?![0-9])\d")
@@ -125,6 +122,10 @@ def _other_numbers(prompt: str, query: str) -> bool:
         ours, theirs = ours | {_with_days(prompt)}, theirs | {_with_days(query)}
     if bool(_OF_SECTION.search(prompt)) != bool(_OF_SECTION.search(query)):  # "4.2" and "paragraph 2 of 4"
         ours, theirs = ours | {_in_sections(prompt, query)}, theirs | {_in_sections(query, prompt)}
+    if bool(_FRACTION.search(prompt)) != bool(_FRACTION.search(query)):  # "1/2 l" and "0.5 l"
+        ours, theirs = (
+            found | {_FRACTION.sub(_as_decimal, text)} for found, text in ((ours, prompt), (theirs, query))
+        )
     return all(_differ(*pair) for pair in itertools.product(ours, theirs))
 
 
@@ -132,12 +133,15 @@ def _readings(text: str) -> set[str]:
     plain = _DIGIT.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
     return {
         reading
-        for each in {plain, _HALF_DAY.sub(_of_the_day, plain)}  # "3 pm" and "15:00"
+        for told in {plain, _with_clock(plain, 0), _with_clock(plain, 720)}
+        for each in {told, _HALF_DAY.sub(_of_the_day, told)}  # "3 pm" and "15:00"
         for reading in (
             each,
             _SPACED.sub(lambda number: re.sub(r"\s", "", number[0]), each),
             _JOINT.sub(".", each),  # "9:05" and "9.05", "2-1" and "2:1", "16 by 9" and "16:9"
             _BESIDE.sub(" ", each),
+            _WITH_H.sub(r"\1:\2", each),
+            _IN_POINTS.sub(lambda number: number[0].replace(".", ""), each),
             _JOINED.sub(_as_code, each),  # "555-1234" and "5551234"
             _SCALED.sub(_written_out, each),  # "1.5 million" and "1500000"
             _with_dates(each, "."),  # "11/1/2020" and "11.1.2020"
@@ -147,7 +151,7 @@ def _readings(text: str) -> set[str]:
 
 def _written_out(found: re.Match) -> str:
     whole, _, part = found[1].partition(".")
-    zeros = SCALES[found[2].lower()]
+    zeros = _ZEROS_OF[(found[2] or found[3]).lower()]
     return whole + part.ljust(zeros, "0") if len(part) <= zeros else found[0]
 
 
@@ -186,6 +190,22 @@ def _as_code(found: re.Match) -> str:
     digits = re.sub(r"\D", "", found[0])
     whole = len(digits) < _LONG or _DATE_OR_ADDRESS.fullmatch(found[0])
     return found[0] if whole else digits
+
+
+def _as_decimal(found: re.Match) -> str:
+    return f"{int(found[1] or 0) + int(found[2]) / int(found[3]):g}"
+
+
+def _with_clock(text: str, later: int) -> str:
+    """The text with what a clock face shows in digits, so many minutes later: "9:30" for "half past 9"."""
+
+    def in_digits(found: re.Match) -> str:
+        way = (found[1] or "").lower()
+        past = 30 if way.startswith("half") else 15 if way else 0
+        minutes = (60 * int(found[2] or found[3]) + (-past if way.endswith("to") else past)) % 720 + later
+        return f"{minutes // 60}:{minutes % 60:02}"
+
+    return _ON_THE_CLOCK.sub(in_digits, text)
 
 
 def _of_the_day(found: re.Match) -> str:
@@ -229,7 +249,7 @@ def _measures(text: str) -> dict[str, list[tuple[str, float]]]:
     found: dict[str, list[tuple[str, float]]] = {}
     for number, unit in _MEASURED.findall(text):
         if number.count(".") <= 1 and re.fullmatch(r"[\d.]+", number):
-            dimension, factor = _UNIT[unit.lower()]
+            dimension, factor = UNITS[unit.lower()]
             found.setdefault(number, []).append((dimension, factor * float(number)))
     return found
 

@@ -46,6 +46,13 @@ OLYMPICS = "The host city of the 1936 Summer Olympics was"
         ("The 100 m final was won by", "Who won the 200 metre final?"),
         ("The 5-inch nails are in", "Where are the 10 inch nails?"),
         ("The 0.3 m shelf holds", "What does the shelf of 40 centimetres hold?"),
+        ("The half past 9 train goes to", "Where does the 10:30 train go?"),
+        ("The 2 o'clock train goes to", "Where does the 15:00 train go?"),
+        ("The meeting at 14h30 is in", "Where is the meeting at 14:45?"),
+        ("The $1.5M prize was won by", "Who won the prize of $2,500,000?"),
+        ("Room 1/2 is called", "What is room 2/4 called?"),
+        ("The 2 hr tour goes to", "Where does the 3 hour tour go?"),
+        ("The 5 ft statue is of", "Whom does the 2 yard statue show?"),
     ],
 )
 def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(prompt, query):
@@ -109,10 +116,26 @@ def test_where_each_names_a_number_that_the_other_lacks_something_else_is_asked(
         ("The 500 mg pill is", "Which pill has 0.5 g?"),
         ("The 0.5 g pill is", "Which pill has 500 milligrams?"),
         ("The 0.7 l bottle holds", "What does the bottle of 700 millilitres hold?"),
+        ("The train at 9:30 goes to", "Where does the half past 9 train go?"),
+        ("The train at 21.45 goes to", "Where does the train at a quarter to 10 go?"),
+        ("The 14:00 train goes to", "Where does the 2 o'clock train go?"),
+        ("The meeting at 14h30 is in", "Where is the 14:30 meeting?"),
+        ("The fee of 1.000 euros is paid by", "Who pays the fee of 1000 euros?"),
+        ("The $1.5M prize was won by", "Who won the prize of $1,500,000?"),
+        ("The 1/2 l bottle holds", "What does the 0.5 l bottle hold?"),
+        ("The 1 1/2 l bottle holds", "What does the 1500 ml bottle hold?"),
+        ("The 90 min tour goes to", "Where does the 1.5 hour tour go?"),
+        ("The 2 hr tour goes to", "Where does the 120 minute tour go?"),
+        ("The 6 ft statue is of", "Whom does the 2 yard statue show?"),
     ],
 )
 def test_a_number_that_one_alone_names_or_names_otherwise_says_nothing(prompt, query):
     assert not asks_something_else(prompt, query) and not asks_something_else(query, prompt)
+
+
+@pytest.mark.parametrize("query", ["the 5 mınute tour", "on 15 Auguſt", "1.5 mıllion"])
+def test_letters_that_only_pass_for_others_are_no_units_or_months(query):
+    assert asks_something_else("The 3 hour tour goes to", query)
 
 
 def test_rows_of_numbers_take_no_time():
