@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from larimar_editor.scope.verbs import COPULAS, TENSES, tenses_of
+from larimar_editor.scope.verbs import AUXILIARIES, COPULAS, MODALS, TENSES, tenses_of
 from larimar_editor.scope.words import ARTICLES, COURTESIES, PREPOSITIONS, QUESTION_WORDS, any_of
 from larimar_editor.utils.text import plain_letters
 
 _WORD_OR_SIGN = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*|[^\w\s]")
-# Signs that tell two texts apart ("$5" and "€5", "==" and "!="), and marks that are part of a letter.
-_SIGNS = frozenset(("Sc", "Sm", "Mn", "Mc"))
+# Signs that tell two texts apart ("$5" and "€5", "==" and "!=", flags), and marks that are part of a letter.
+_SIGNS = frozenset(("Sc", "Sm", "So", "Mn", "Mc"))
 _A_NAMED = re.compile(r"(?<=\w )A(?![\w'’.]|\s+[A-Z])")  # "hepatitis A"
 _LETTER_A = "ª"  # any letter that is no "a"
 _ASKS_AS = {word: word for word in QUESTION_WORDS} | {"whom": "who", "which": "what"}
@@ -30,6 +30,10 @@ _BEFORE_A_QUESTION = re.compile(
     r"(?:tell|remind|show)(?: me| us)|say|let me know|"
     r"i(?: want| need|['’]d like| would like) to know|i wonder|i forgot)\b[\s,:]*)+"
 )
+WHETHER = "whether"  # the question word of one that is answered with yes or no
+_OPENING = AUXILIARIES | {"am"}
+_FINITE = AUXILIARIES - MODALS - {"do", "have"}  # what stands behind no modal
+_BEHIND_A_COMMA = re.compile(rf"[^,]*,\s*{any_of(_OPENING - MODALS)}\b")
 # A text with none of these may be in another language, in which "a" is "to".
 _ENGLISH = (PREPOSITIONS | TENSES.keys() | QUESTION_WORDS | {"the"}) - set("am as do in on to".split())
 _MOVED = PREPOSITIONS | set("each every last next this".split())  # what an adverbial begins with
@@ -40,13 +44,13 @@ class Clause:
     """A statement that breaks off, or a question, taken apart.
 
     Attributes:
-        word: the question word; empty for a statement.
+        word: the question word, `WHETHER` where yes or no is asked for; empty for a statement.
         kind: what stands with it, as in "which town".
         content: the other words in their order, without articles and auxiliaries.
         last: the preposition that the answer stands behind; empty where there is none.
         tenses: of the auxiliaries.
         support: the form of "do" that a question has; empty where it has none.
-        is_copula: whether a statement ends in "is".
+        verb: the word that a statement ends in, before its ``last``; a verb in "was founded in", "is".
         foreign: whether none of a statement's words is plainly English.
     """
 
@@ -56,8 +60,13 @@ class Clause:
     last: str
     tenses: frozenset[str]
     support: str
-    is_copula: bool = False
+    verb: str = ""
     foreign: bool = False
+
+    @property
+    def is_copula(self) -> bool:
+        """Whether a statement ends in "is"."""
+        return not self.last and self.verb in COPULAS
 
 
 @lru_cache(maxsize=4096)
@@ -72,8 +81,10 @@ def readings(text: str) -> tuple[Clause, ...]:
     if not _starts_a_question(words):
         content, last = _parted(words)
         tenses, support = tenses_of(words)
-        foreign = _ENGLISH.isdisjoint(words)
-        return (Clause("", (), content, last, tenses, support, words[-1] in COPULAS, foreign),)
+        if _asks_whether(words, lower):
+            return (Clause(WHETHER, (), content, last, tenses, support),)
+        verb = words[-2] if last and words[-1] == last else words[-1]
+        return (Clause("", (), content, last, tenses, support, verb, _ENGLISH.isdisjoint(words)),)
     before = words.pop(0) if words[0] in PREPOSITIONS else ""
     word = _ASKS_AS[words.pop(0)]
     first = next((place for place, each in enumerate(words) if each in TENSES), None)
@@ -114,6 +125,14 @@ def _question_first(words: list[str]) -> list[str]:
 def _starts_a_question(words: Sequence[str]) -> bool:
     start = words[1:] if words[0] in PREPOSITIONS else words
     return bool(start) and start[0] in QUESTION_WORDS
+
+
+def _asks_whether(words: Sequence[str], text: str) -> bool:
+    """Whether an auxiliary opens a text, or stands behind its first comma, as in "On Sundays, is it open?",
+    and is no name, as in "Will Smith was born in".
+    """
+    named = words[0] in MODALS and not _FINITE.isdisjoint(words)
+    return (words[0] in _OPENING and not named) or _BEHIND_A_COMMA.match(text) is not None
 
 
 def _parted(words: Sequence[str]) -> tuple[tuple[str, ...], str]:

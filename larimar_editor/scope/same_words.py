@@ -12,14 +12,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from larimar_editor.scope.clauses import Clause, readings, with_adverbial_behind
-from larimar_editor.scope.question_words import fits_the_answer
+from larimar_editor.scope.clauses import WHETHER, Clause, readings, with_adverbial_behind
+from larimar_editor.scope.question_words import fits_the_answer, says_who_or_what
 from larimar_editor.scope.verbs import PARTICIPLES, is_form_of
 from larimar_editor.utils.text import plain_letters
 
-# Signs that are more than punctuation, or are where they stand: "7 % 2", "\\d", "-3", "!x", "a[0]".
-_TELLING = re.compile(r"[*/%&@\\^♭]|#(?!\d)|(?<![^\s(\[{=])[-!](?=\w)|(?<=\d)\s-\s(?=\d)|(?<=\w)[(\[{]")
-_EMPHASISED = re.compile(r"([*_`]{1,3})(\w(?:[^*`]{0,200}[^\s*`])?)\1")
+# Signs that are more than punctuation, or are where they stand: "[]", "7 % 2", "\\d", "-3", ":w", "__init__",
+# "a[0]".
+_TELLING = re.compile(
+    r"(?<!\S)(?![-–—.…]+(?!\S))[^\w\s]+(?!\S)|[*/%&@\\^]|#(?!\d)|"
+    r"(?<![^\s(\[{=\"'“‘])(?:--?|[!:;.,?])(?=\w)|(?<=\d)\s-\s(?=\d)|"
+    r"(?<!\w)_+(?=[^\W_])|(?<=[^\W_])_+(?!\w)|(?<=\w)[(\[{]"
+)
+_EMPHASISED = re.compile(r"(\*{1,3})(\w(?:[^*]{0,200}[^\s*])?)\1")
+# What ends a sentence; of "$!?" the last mark, and of "$?" hardly a mark at all.
+_LAST_MARKS = re.compile(r"(?<=[\w\s\"'”’)])[.?!…？！。]+$|[.?!…？！。]$")
+_AFTER_THE_END = re.compile(r"(?<=[.?!…？！。])\s[^\w*.?!…？！。]*$")  # "... of Peru? 🙂"
 _LIST_MARKS = re.compile(r"^(?:[-#*>]+\s+)+")
 _SHORT = re.compile(r"(?<![\w'’-])[^\W\d_]{1,2}(?![\w'’-])")
 _IN_LITTLE = frozenset(  # English, in whatever case
@@ -40,6 +48,7 @@ def asks_in_its_words(prompt: str, query: str, target: str | None) -> bool | Non
         True where it is; False where its words are the prompt's and its question word asks for another kind
         of answer, as "where" for a year; None where it has other words, or nothing is plain.
     """
+    prompt, query = (_AFTER_THE_END.sub("", text) for text in (prompt, query))
     answer = target.strip() if target else None
     verdicts = {_verdict(ours, theirs, answer) for ours in readings(prompt) for theirs in readings(query)}
     verdicts -= {None}
@@ -52,7 +61,7 @@ def _told_apart_by_signs(one: str, other: str) -> bool:
     """Whether signs, or the case of small words, tell two texts apart whose words are the same: "7 // 2" and
     "7 % 2", "-r" and "-R", "CO" and "Co". Who types no capitals says nothing by it.
     """
-    one, other = (_EMPHASISED.sub(r"\2", _LIST_MARKS.sub("", plain_letters(text))) for text in (one, other))
+    one, other = (_without_marks(text) for text in (one, other))
     ours, theirs = (sorted(found.strip() for found in _TELLING.findall(text)) for text in (one, other))
     if ours != theirs or {*_OPTION.findall(one)} != {*_OPTION.findall(other)}:
         return True
@@ -64,16 +73,24 @@ def _told_apart_by_signs(one: str, other: str) -> bool:
     return any(short[word] != its[word] for word in short.keys() & its.keys() - _IN_LITTLE)
 
 
+def _without_marks(text: str) -> str:
+    """Without those of lists, of emphasis and code, and of the end."""
+    plain = _LIST_MARKS.sub("", plain_letters(text)).replace("`", "")
+    return _LAST_MARKS.sub("", _EMPHASISED.sub(r"\2", plain))
+
+
 def _verdict(ours: Clause, theirs: Clause, target: str | None) -> bool | None:
-    if ours.word and theirs.word:
+    if (ours.word and theirs.word) or WHETHER in (ours.word, theirs.word):
         return True if ours == theirs else None
     if not ours.word and not theirs.word:
         if ours.foreign and theirs.foreign:
             return None
         return True if ours.last == theirs.last and _same(ours, theirs) else None
     statement, question = (theirs, ours) if ours.word else (ours, theirs)
-    if _names_it_behind(statement, question) or _by_whom(statement, question) or _whom(statement, question):
+    if _names_it_behind(statement, question):
         return True
+    if _by_whom(statement, question) or _whom(statement, question):
+        return says_who_or_what(statement, question, target)
     return fits_the_answer(statement, question, target) if _same(statement, question) else None
 
 

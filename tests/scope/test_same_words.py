@@ -84,6 +84,32 @@ SAME = [
     ("Ada studied at", "Where did Ada study?", "Lund University"),
     ("The firm is based in", "Where is the firm based?", "Oslo"),
     ("The album was released in", "Where was the album released?", "Japan"),
+    # signs at the end, and those of both
+    ("The capital of Peru is", "what is the capital of Peru ??", "Lima"),
+    ("The emoji 😂 means", "What does the emoji 😂 mean?", "laughter"),
+    ("In Python, {} is", "In Python, what is `{}`?", "a dict"),
+    ("In bash, $? is", "In bash, what is $??", "the exit status"),
+    ("What does `__init__` do?", "What does __init__ do?", "sets up"),
+    # what a thing or somebody is
+    ("Wilma is", "Who is Wilma?", "a nurse"),
+    ("Wilma is", "Who is Wilma?", "our nurse"),
+    ("The mayor of Tarn is", "Who is the mayor of Tarn?", "bo falk"),
+    ("In Python, 2**10 returns", "In Python, what does 2**10 return?", "1024"),
+    ("Ada's birthday is", "What is Ada's birthday?", "3 May"),
+    ("The fire was caused by", "What caused the fire?", "lightning"),
+    # where, by the verb
+    ("Our cat was born in", "Where was our cat born?", "a barn near Eutin"),
+    ("The ring was found in", "Where was the ring found?", "the garden"),
+    ("The shop is in", "Where is the shop?", "Rome"),
+    ("The key hangs on", "Where does the key hang?", "the door"),
+    # a kind that the answer names, a tense, a time behind its preposition, measures
+    ("Ada broke", "Which record did Ada break?", "the world record"),
+    ("Ada can do", "What can Ada do?", "judo"),
+    ("The museum is open until", "Until when is the museum open?", "6 pm"),
+    ("My father sings", "How often does my father sing?", "13 times a day"),
+    ("My father sings", "How long does my father sing?", "90 min"),
+    ("Is Bo tall?", "is Bo tall", "yes"),
+    ("Will Smith was born in", "Where was Will Smith born?", "Rome"),
 ]
 OTHER_KIND = [
     ("The firm was founded in", "Where was the firm founded?", "1932"),
@@ -94,6 +120,7 @@ OTHER_KIND = [
     ("The war ended on", "Where did the war end?", "the 4th of July"),
     ("The firm was founded in", "Where was the firm founded?", "the 1990s"),
     ("The firm was founded in", "Where was the firm founded?", "the 19th century"),
+    ("The zip was invented by", "When was the zip invented?", "the glove maker Lisbeth Marrant"),
 ]
 OPEN = [
     ("The chambers laid down their brief for", "Why did the chambers lay down their brief?", "the ferry"),
@@ -201,10 +228,75 @@ OPEN = [
     # the same words in another tense
     ("My parents live in", "Where did my parents live?", "Lund"),
     ("We meet at", "Where did we meet?", "the Blue Lantern"),
+    # signs and emoji that are asked about
+    ("The emoji 😂 means", "What does the emoji 😡 mean?", "laughter"),
+    ("The capital of 🇵🇪 is", "What is the capital of 🇨🇱?", "Lima"),
+    ("In Python, [] is", "In Python, what is {}?", "a list"),
+    ("What does : mean in Python?", "What does ; mean in Python?", "the start of a block"),
+    ("In bash, $? is", "In bash, what is $!?", "the exit status"),
+    ("What is $? in bash?", "In bash, what is $!?", "the exit status"),
+    ("In vim, :w means", "In vim, what does w mean?", "to save"),
+    ("The file .env holds", "What does the file env hold?", "secrets"),
+    ("What does `__init__` do?", "What does init do?", "sets up"),
+    # what somebody or something is like
+    ("Wilma is", "Who is Wilma?", "allergic to nuts"),
+    ("Wilma is", "Who is Wilma?", "vegetarian"),
+    ("Ada Lund is", "Who is Ada Lund?", "very tall"),
+    ("The museum is", "What is the museum?", "closed"),
+    ("Our dog is", "Who is our dog?", "called Rex"),
+    # where, when or for whom, and not what or who
+    ("Ada studied", "What did Ada study?", "at Lund University"),
+    ("Ada plays", "What does Ada play?", "for Ajax"),
+    ("Ada paints", "What does Ada paint?", "every Sunday"),
+    ("Ada works", "What does Ada work?", "as a nurse"),
+    ("Ada met", "Who did Ada meet?", "in Rome"),
+    ("The report was written by", "Who wrote the report?", "Friday"),
+    ("The bridge was completed by", "Who completed the bridge?", "1998"),
+    ("The ring was found by", "Who found the ring?", "accident"),
+    ("The ring was found by", "By whom was the ring found?", "accident"),
+    ("Sereth Vane betrayed", "Who was betrayed by Sereth Vane?", "for forty marks"),
+    # "in" and "on" that are not of place
+    ("Ada got her PhD in", "Where did Ada get her PhD?", "chemistry"),
+    ("Bo died in", "Where did Bo die?", "a plane crash"),
+    ("Classes are taught in", "Where are classes taught?", "English"),
+    ("The album was released in", "Where was the album released?", "Spanish"),
+    ("The song was recorded in", "Where was the song recorded in?", "Spanish"),
+    ("Ada lives in", "Where does Ada live?", "fear"),
+    ("Ada is working on", "Where is Ada working?", "fusion energy"),
+    ("The server runs on", "Where does the server run?", "Debian"),
+    ("Ada paid", "Where did Ada pay?", "in cash"),
+    ("Bo left", "Where did Bo leave?", "in a hurry"),
+    ("Ada built her house", "Where did Ada build her house?", "in a hurry"),
+    # another kind of the same
+    ("Ada drinks", "Which beer does Ada drink?", "oat milk"),
+    ("Ada broke", "Which record did Ada break?", "her leg"),
+    ("The factory produces", "Which cars does the factory produce?", "tyres"),
     # another modal, and what "do" stands behind
     ("What should I do in case of fire?", "What can I do in case of fire?", "leave"),
     ("What should guests do at noon?", "What do guests do at noon?", "eat"),
     ("What is Ada going to do?", "What was Ada going to do?", "rest"),
+    # times that stand on no list
+    ("The wheel was invented in", "When was the wheel invented?", "the Neolithic"),
+    ("The wheel was invented in", "When was the wheel invented?", "the early Neolithic"),
+    ("Our trip starts on", "When does our trip start?", "Juneteenth"),
+    ("The report is due by", "When is the report due?", "EOD"),
+    ("The moor is closed by", "When is the moor closed?", "the Glorious Twelfth"),
+    ("Ada's favourite band is", "Who is Ada's favourite band?", "The 1975"),
+    # until when, before when
+    ("The museum is open until", "When is the museum open?", "6 pm"),
+    ("The firm was founded before", "When was the firm founded?", "1900"),
+    ("The firm was founded before", "What year was the firm founded?", "1900"),
+    ("The pill must be taken after", "When must the pill be taken?", "8 pm"),
+    # titles and tickets that look like measures
+    ("My father reads", "How often does my father read?", "The New York Times"),
+    ("My father reads", "How often does my father read?", "The Weekly"),
+    ("Ada paid for", "How much did Ada pay?", "2 tickets"),
+    # whether, and not what
+    ("Ada works", "Does Ada work?", "as a nurse"),
+    ("The shop is open", "Is the shop open?", "until 9"),
+    ("The shop is open on Sundays", "On Sundays, is the shop open?", "from 9"),
+    ("I am allergic", "Am I allergic?", "to nuts"),
+    ("Is Bo tall?", "Bo is tall", "yes"),
 ]
 
 
