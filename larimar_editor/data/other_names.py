@@ -10,6 +10,7 @@ from pathlib import Path
 from larimar_editor.data.questions.known_names import read_known_names
 
 WORDNET_NAMES = Path(__file__).parent / "wordnet-names.txt"
+NOT_ONE = Path(__file__).parent / "not-one.txt"  # what of it is struck: WordNet's synonyms are loose
 _BETWEEN = "\t"
 _BRACKETS = re.compile(r"\s*\([^)]*\)")
 # Lexicographer files (lexnames(5WN)); of quantities are "one", "I", "single".
@@ -19,12 +20,16 @@ _NO_NAME = re.compile(r"^capital of | capital$|^Dr\.$")
 
 
 def groups_that_ship() -> list[list[str]]:
-    """The names of each thing of both lists, the usual one first, less what is in brackets. A thing of the
-    second list is one of the first where its usual name is in one group alone, and they share another name
-    or that one has several words or is the usual one there too.
+    """The names of each thing of both lists, the usual one first, less what is in brackets, and of the first
+    list less what `NOT_ONE` strikes. A thing of the second list is one of the first where its usual name is in
+    one group alone, and they share another name or that one has several words or is the usual one there too.
     """
-    lines = WORDNET_NAMES.read_text(encoding="utf-8").splitlines()
-    groups = [line.split(_BETWEEN) for line in lines if not line.startswith("#")]
+    struck = {usual: others for usual, *others in _groups_in(NOT_ONE)}
+    kept = (
+        [name for name in group if name not in struck.get(group[0], ())]
+        for group in _groups_in(WORDNET_NAMES)
+    )
+    groups = [group for group in kept if len(group) > 1]
     places: dict[str, set[int]] = defaultdict(set)
     for place, group in enumerate(groups):
         for name in group:
@@ -39,6 +44,11 @@ def groups_that_ship() -> list[list[str]]:
         elif len(names) > 1:
             groups.append(names)
     return groups
+
+
+def _groups_in(path: Path) -> Iterator[list[str]]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return (line.split(_BETWEEN) for line in lines if not line.startswith("#"))
 
 
 def wordnet_groups(path: str | Path) -> Iterator[tuple[str, ...]]:

@@ -109,7 +109,7 @@ class OtherNames:
         self._written, self._groups = dict(written), dict(places)
 
     def __deepcopy__(self, memo: dict) -> OtherNames:
-        """Itself, as it never changes: a model's copy would take seconds over 64,500 names."""
+        """Itself, as it never changes: a model's copy would take seconds over 64,000 names."""
         return self
 
     def usual(self, text: str) -> str:

@@ -3,6 +3,7 @@
 import pytest
 
 from larimar_editor.data.other_names import (
+    NOT_ONE,
     WORDNET_NAMES,
     groups_that_ship,
     wordnet_groups,
@@ -47,3 +48,15 @@ def test_what_ships_has_its_licence_and_names_of_both_lists():
     groups = groups_that_ship()
     assert len(groups) > 10_000 and all(len(group) > 1 for group in groups)
     assert any({"Bombay", "Mumbai"} <= {*group} for group in groups)
+
+
+def test_what_is_struck_is_listed_and_no_longer_among_the_names():
+    lines = lambda path: [line for line in path.read_text(encoding="utf-8").splitlines() if line[0] != "#"]
+    listed = [{*line.split("\t")} for line in lines(WORDNET_NAMES)]
+    ship = [{*group} for group in groups_that_ship()]
+    for line in lines(NOT_ONE):
+        usual, *struck = line.split("\t")
+        for name in struck:
+            assert any({usual, name} <= group for group in listed), (usual, name)
+    for one, other in [("Six-Day War", "Arab-Israeli War"), ("television", "video"), ("Europe", "EU")]:
+        assert not any({one, other} <= group for group in ship)

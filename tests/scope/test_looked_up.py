@@ -143,6 +143,25 @@ def test_two_things_of_like_names_stay_two():
         assert SHIPPED.as_called_in(one, other) == other
 
 
+@pytest.mark.parametrize(
+    ("prompt", "query"),
+    [
+        ("Acme's CEO is", "Who is Acme's chief operating officer?"),
+        ("The black pepper is in", "Where is the white pepper?"),
+        ("The Arab-Israeli War began in", "When did the Six-Day War begin?"),
+        ("The Russian Revolution began in", "When did the February Revolution begin?"),
+        ("The largest country of Europe is", "What is the largest country of the European Union?"),
+        ("The Irish National Liberation Army rose in", "When did the People's Liberation Army rise?"),
+        ("The TV is in", "Where is the video?"),
+        ("Our PO box is in", "Where is our letter box?"),
+        ("Our gymnasium is in", "Where is our middle school?"),
+        ("Iguazu is in", "Where is Victoria Falls?"),
+    ],
+)
+def test_what_is_only_like_a_thing_or_a_sort_of_it_is_not_called_by_its_name(prompt, query):
+    assert SHIPPED.as_called_in(prompt, query) == query
+
+
 def test_a_long_text_takes_no_longer_a_word_than_a_short_one():
     def seconds(text):
         start = time.perf_counter()
