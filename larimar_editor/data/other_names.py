@@ -20,9 +20,9 @@ _NO_NAME = re.compile(r"^capital of | capital$|^Dr\.$")
 
 
 def groups_that_ship() -> list[list[str]]:
-    """The names of each thing of both lists, the usual one first, less what is in brackets, and of the first
-    list less what `NOT_ONE` strikes. A thing of the second list is one of the first where its usual name is in
-    one group alone, and they share another name or that one has several words or is the usual one there too.
+    """The names of each thing of both lists, the usual one first, less what is in brackets and what `NOT_ONE`
+    strikes of the first list. A thing of the second list is one of the first where its usual name is in one
+    group alone, and they share another name or that one has several words or is the usual one there too.
     """
     struck = {usual: others for usual, *others in _groups_in(NOT_ONE)}
     kept = (

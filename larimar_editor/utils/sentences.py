@@ -39,6 +39,12 @@ _BEFORE_MORE = frozenset("etc al".split())
 _AT_THE_START = frozenset("art sec para max min".split())  # "Art. 12 allows", "Max. speed is"
 _BEFORE_OF = frozenset("dept univ assn assoc".split())
 _DEGREE = re.compile(r"[A-Z]\w*(?:\.[A-Z]\w*)+")  # "the M.Sc. thesis"
+# "At 5 p.m. Ada meets Bo": what stands before "p.m." where nothing is said yet but when.
+_WHEN = re.compile(
+    r"(?:(?i:about|after|around|at|before|between|by|each|every|from|in|of|on|since|to|until)\s+"
+    r"(?:(?:an?|the|each|every|last|next|this|her|his|its|my|our|their|your)\s+(?:[a-z]+\s+){0,2}|[a-z]+\s+)?"
+    r"(?:[A-Z\d]\S*\s+)*(?:[ap]\.m\.\s+)?(?:(?:morning|afternoon|evening|night)s?\s+)?)+"
+)
 _STATES = frozenset("Calif Conn Fla Mass Ore Penn Tenn Wash".split())
 _BEHIND_A_NAME = frozenset("inc ltd co corp bros jr sr".split())
 
@@ -83,21 +89,25 @@ def _opens_an_answer(before: str, text: str) -> bool:
 def _parts(text: str) -> list[str]:
     parts, start = [], 0
     for end in _END.finditer(text):
-        if "\n" not in end[0] and _goes_on(text, end.start(), end.end()):
+        if "\n" not in end[0] and _goes_on(text, start, end.start(), end.end()):
             continue
         parts.append(text[start : end.start()].strip())
         start = end.end()
     return [*parts, text[start:].strip()]
 
 
-def _goes_on(text: str, end: int, begin: int) -> bool:
-    """Whether the mark before ``end`` is in a sentence that goes on at ``begin``."""
+def _goes_on(text: str, start: int, end: int, begin: int) -> bool:
+    """Whether the mark before ``end`` is in a sentence, from ``start``, that goes on at ``begin``."""
     before, after = text[max(0, end - _NEAR) : end], text[begin : begin + _NEAR]
     word, following = _LAST_WORD.search(before)[0], _NEXT_WORD.match(after)[0]  # type: ignore[index]
     opens = following.lower() in _OPENERS
     if before.endswith("..."):
         return following.islower() and not opens
     if before.endswith("."):
+        if word.lower() in ("a.m", "p.m") and not opens and end - start < 2 * _NEAR:
+            said = text[start : end - len(word) - 1].lstrip()
+            if _WHEN.fullmatch(said):
+                return True
         return _is_short(word, following, opens, alone=not before[: -len(word) - 1].strip())
     # A title that ends with a mark: "Airplane! was directed by", "Who Wants to Be a Millionaire? is".
     titled = word[:1].isupper() and following.islower()

@@ -277,6 +277,16 @@ def test_what_a_written_prompt_asks_is_its_last_sentence_in_context():
     assert asked_by(passage) == passage.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    "when",
+    ["At 5 p.m.", "On Monday at 9 a.m.", "On the first Monday of May at 9:30 a.m.", "From 9 a.m. to 5 p.m."],
+)
+def test_an_hour_before_a_name_is_no_sentence_of_its_own(when):
+    assert asked_by(f"{when} Ada meets Bo at") == f"{when} Ada meets Bo at"
+    assert sentences(f"We left {when.lower()} Ada meets Bo at")[-1] == "Ada meets Bo at"
+    assert sentences(f"When? {when} Where is it?")[-1] == "Where is it?"
+
+
 def test_only_a_few_sentences_come_with_the_last():
     page = ["One went.", "Two went.", "Three went.", "then they asked"]
     assert with_context(page) == "Two went. Three went. then they asked"
