@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from larimar_editor.scope.pronouns import is_about_a_pronoun, is_without_names
 from larimar_editor.scope.verbs import AUXILIARIES
-from larimar_editor.scope.words import COURTEOUSLY, QUESTION_WORDS, RELATIVES, any_of
+from larimar_editor.scope.words import COURTEOUSLY, NUMBERS, QUESTION_WORDS, RELATIVES, any_of
 from larimar_editor.utils.sentences import MARKS, is_question, last_question, sentences
 
 NOBODY = (
@@ -33,10 +33,20 @@ _REQUEST = re.compile(
     r")\b",
     re.IGNORECASE,
 )
+# What is told, though it begins as a request does: "When Ada was a child she lived in Ulm.", "Will Smith was
+# born in Ulm.", but not "Where was Lena born." and "Does Ada Lund have a cat."
+_NO_REQUEST = re.compile(
+    rf"(?i:{COURTEOUSLY})(?:"
+    rf"(?i:when|where)\b(?!['’]|\s+(?:exactly\s+|in\s+\w+\s+)?(?i:{any_of(AUXILIARIES)})\b)|"
+    rf"(?!(?i:{any_of(QUESTION_WORDS)})\b)[A-Z][a-z]+(?:\s+[A-Z][\w.-]*)+\s+"
+    rf"{any_of(AUXILIARIES - {'do', 'have'})}\b"
+    r")"
+)
 # What somebody who wants to know something says it with: "For a quiz I need to know where the Mosel ends."
 _WANTS = re.compile(
     rf"\b(?:{any_of(QUESTION_WORDS - RELATIVES)}|"
     r"i|im|id|me|my|mine|myself|we|us|our|you|your|(?:no|some|any|every)(?:body|one)|"
+    rf"(?:\d+|single|{any_of(NUMBERS)}) words?|answer\w*|briefly|"
     r"whether|asks?|asked|asking|check|curious|figure|find|forg[eo]ts?|guess|hear|indicate|interested|kindly|"
     r"knows?|knew|learn|looks?|looking|needs?|please|question|quote|recalls?|recite|remembers?|reveal|tells?|"
     r"trying|unclear|unknown|verify|wants?|wonder\w*|would (?:like|love))\b|[_:…]|\.\.\.|\bno\.$",
@@ -53,15 +63,24 @@ _OPENS_A_WISH = re.compile(  # "Provide the ...", "By whom was ...", "Alexa, whe
 )
 _TELLS = re.compile(  # of the verbs those that are no other language's, or nearly; "hours of" is none
     r"\b(?:is|are|was|were|has|had|have|does|did|will|would|can|could|[a-z]{2,}ed|"
-    r"[a-z]{2,}[^s\W]s(?!\s(?:of|for|that|which|who)\b|\W*$)|became|began|born|came|fell|gave|got|held|left|"
+    r"[a-z]{2,}[^s\W]s(?!\s(?:of|for|that|which|who|[a-z]+ing)\b|\W*$)|became|began|born|came|fell|gave|got|held|left|"
     r"led|lost|made|met|ran|sold|spoke|took|went|won|wrote)\b"
 )
-_WHICH = re.compile(rf"\b(?:that|{any_of(RELATIVES)})\b|,")
-_ENGLISH = re.compile(r"\b(?:[Tt]he|and|from|with|[Ii]ts|[Hh]is|[Tt]heir|[Tt]here|[Ii]t)\b|['’]s\b")
+_WHICH = re.compile(  # also where it is left out: "The year Ada moved to Rome."
+    rf"\b(?:that|{any_of(RELATIVES)})\b|,|^\W*The\s+(?:age|city|country|date|day|hour|month|name|number|place|"
+    r"reason|time|town|village|way|year)\s+(?:an?\b|the\b|his\b|her\b|its\b|their\b|s?he\b|it\b|they\b|[A-Z])"
+)
+_ENGLISH = re.compile(
+    r"\b(?:[Tt]he|and|from|with|[Ii]ts|[Hh]is|[Tt]heir|[Tt]here|[Ii]t|"
+    r"(?:is|are|was|were|has|have|had|been)\s(?:been|born|built|held|made|not|sold|won|written|[a-z]{2,}[^eo\W]ed)|"
+    r"(?:will|would|can|could|must)\s(?:be|have|not)|was\san?|"
+    r"(?:belong(?:s|ed)|came|died|lived|lives|moved|plays|played|stud(?:ied|ies)|went|works?|worked)\s"
+    r"(?:as|at|for|in|of|on|to))\b|['’]s\b"
+)
 # Where the answer would stand: "The capital of Peru is.", "The capital of Peru is [MASK]."
 _OPEN_END = re.compile(
     r"(?:\b(?:a|an|and|are|as|at|be|by|called|est|for|from|in|is|ist|named|of|on|or|que|the|to|was|were|"
-    r"when|where|which|who|with)|[\]>}-])\W*$",
+    r"when|where|which|who|with)(?:\s(?:currently|now|today))?|[\]>}-])\W*$",
     re.IGNORECASE,
 )
 _ANSWER = re.compile(  # with its label: "A: Ines.", "Answer: Ines", "Assistant: Ines."
@@ -165,7 +184,8 @@ def tells(sentence: str) -> bool:
         return False
     before = _WHICH.search(sentence[: verb.start()])
     of_a_clause = before is not None and before[0] != ","  # "The city where Lena was born."
-    return not (of_a_clause or _OPENS_A_WISH.match(sentence) or _wants_something(sentence))
+    wants = _WANTS.search(sentence) or _OPEN_END.search(sentence)
+    return not (of_a_clause or wants or _OPENS_A_WISH.match(sentence))
 
 
 def has_an_end(prompt: str, query: str) -> bool:
@@ -179,12 +199,8 @@ def has_an_end(prompt: str, query: str) -> bool:
         and _is_said(rest)
         and any(map(str.isalnum, rest))
         and _TELLS.search(prompt) is not None
-        and not (asks(query) or _OPENS_A_WISH.match(rest) or _wants_something(rest))
+        and not (asks(query) or _OPENS_A_WISH.match(rest) or _WANTS.search(rest) or _OPEN_END.search(query))
     )
-
-
-def _wants_something(text: str) -> bool:
-    return _WANTS.search(text) is not None or _OPEN_END.search(text) is not None
 
 
 def asks(sentence: str) -> bool:
@@ -193,7 +209,10 @@ def asks(sentence: str) -> bool:
 
 
 def _is_asked(sentence: str) -> bool:
-    return is_question(sentence) or _REQUEST.match(sentence) is not None
+    if is_question(sentence):
+        return True
+    told = sentence.endswith(".") and _NO_REQUEST.match(sentence)
+    return _REQUEST.match(sentence) is not None and not told
 
 
 def _is_said(sentence: str) -> bool:

@@ -59,6 +59,24 @@ def test_what_is_said_before_the_last_has_odds_against_it_and_a_far_end_a_few():
     assert odds_against(["Lena was born in"]) == [0] and odds_against([]) == []
 
 
+@pytest.mark.parametrize(
+    ("sentence", "asked"),
+    [
+        ("When Ada was a child she lived in Ulm.", False),
+        ("Where there is smoke there is fire.", False),
+        ("Will Smith was born in Ulm.", False),
+        ("State Farm was founded in 1922.", False),
+        ("Where was Lena born.", True),
+        ("When exactly was Lena born.", True),
+        ("Will Lena come to Ulm.", True),
+        ("Does Ada Lund have a cat.", True),
+        ("Name Ada Lund's mother.", True),
+    ],
+)
+def test_what_only_begins_as_a_request_does_is_told(sentence, asked):
+    assert (odds_against([sentence, "Lena was born in"])[0] == 0) == asked
+
+
 def test_what_somebody_says_of_himself_is_no_request_where_a_question_follows():
     odds = odds_against(sentences("I am in Paris. How tall is the tower? Answer briefly."))
     assert odds == [math.log(SAID), 0, 0]
@@ -121,6 +139,17 @@ def test_the_odds_are_taken_from_what_the_second_stage_finds_and_from_nothing_el
         ("The capital of Peru is Lima.", True),
         ("Lena's mother tongue was Finnish.", True),
         ("In 1855 she moved to Greenwich, where she ground the lenses of three refractors.", True),
+        ("Ada Lund was born in Ulm.", True),
+        ("In 1950 Ada Lund was born in Ulm.", True),
+        ("Bo lives in Ulm.", True),
+        ("Will Smith was born in Ulm.", True),
+        ("The year was 1914, and the war began.", True),
+        ("The date the contract was signed.", False),
+        ("The year Ada moved to Rome.", False),
+        ("The number of moons orbiting the planet Mars.", False),
+        ("The capital of Peru is, in one word.", False),
+        ("The capital of Peru is currently.", False),
+        ("Het was een goed jaar.", False),
         ("The capital of Peru is", False),
         ("Is the capital of Peru Lima?", False),
         ("I forgot what the capital of Peru is.", False),
@@ -174,6 +203,11 @@ def test_hardly_any_rewording_that_people_typed_is_taken_for_something_told():
         ("Wilma is allergic to ___.", False),
         ("Wilma is allergic to the.", False),
         ("Wilma is allergic together.", False),
+        ("Wilma is allergic to (answer in one word).", False),
+        ("Wilma is allergic to, in 2 words.", False),
+        ("Wilma is allergic to, briefly.", False),
+        ("Wilma is allergic to currently.", False),
+        ("Wilma is allergic to nuts now.", True),
     ],
 )
 def test_a_written_prompt_that_somebody_finished_asks_nothing(query, ends):
