@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from larimar_editor.scope.verbs import AUXILIARIES, COPULAS, MODALS, TENSES, tenses_of
-from larimar_editor.scope.words import ARTICLES, COURTESIES, PREPOSITIONS, QUESTION_WORDS, any_of
+from larimar_editor.scope.words import ARTICLES, COURTESIES, INDIRECTLY, PREPOSITIONS, QUESTION_WORDS, any_of
 from larimar_editor.utils.text import plain_letters
 
 _WORD_OR_SIGN = re.compile(r"[^\W_]+(?:['’.:/&+-][^\W_]+)*[+#]*|[^\w\s]")
@@ -22,14 +22,7 @@ _A_NAMED = re.compile(r"(?<=\w )A(?![\w'’.]|\s+[A-Z])")  # "hepatitis A"
 _LETTER_A = "ª"  # any letter that is no "a"
 _ASKS_AS = {word: word for word in QUESTION_WORDS} | {"whom": "who", "which": "what"}
 _CONTRACTED = re.compile(rf"\b({any_of(QUESTION_WORDS - {'whom', 'which'})})['’]s\b")
-_BEFORE_A_QUESTION = re.compile(
-    rf"(?:(?:{COURTESIES}|"
-    r"(?:can|could|would|will) you (?:please )?(?:tell|remind|show)(?: me| us)?|"
-    r"(?:can|could|would|will) you (?:please )?(?:say|let me know)|"
-    r"(?:do|does) (?:you|anyone|anybody|somebody) (?:know|remember|recall|happen to know)|"
-    r"(?:tell|remind|show)(?: me| us)|say|let me know|"
-    r"i(?: want| need|['’]d like| would like) to know|i wonder|i forgot)\b[\s,:]*)+"
-)
+_BEFORE_A_QUESTION = re.compile(rf"(?:(?:{COURTESIES}|{INDIRECTLY})\b[\s,:]*)+")
 WHETHER = "whether"  # the question word of one that is answered with yes or no
 _OPENING = AUXILIARIES | {"am"}
 _FINITE = AUXILIARIES - MODALS - {"do", "have"}  # what stands behind no modal

@@ -40,7 +40,9 @@ from larimar_editor.utils.sentences import is_question, sentences
 
 _MOST = 8  # turns that are looked back
 _LONG = 200  # characters; who leaves something to the turn before says less
-_TAIL = r"(?:\W+(?:then|please|too|as\s+well|now|exactly|already|by\s+any\s+chance|do\s+you\s+know))*\W*$"
+_GAP = r"[^\w+#]"  # "C++" and "C#" are names
+_AFTER = r"(?:then|please|too|as\s+well|now|exactly|already|by\s+any\s+chance|do\s+you\s+know)"
+_TAIL = rf"(?:{_GAP}+{_AFTER})*{_GAP}*$"
 _IN = any_of(USUAL_PREPOSITIONS | {"about"})
 _OTHER = r"(?:what|how)\s+about|as\s+for|(?:the\s+)?same(?:\s+question)?\s+(?:for|about)"
 _ANOTHER = re.compile(  # "And Peru?", "What about the Halcyon Drift?", "And in Bergen, please?"
@@ -62,7 +64,7 @@ _OTHERWISE = re.compile(  # "And when?", "In which year?", "With whom?", "How ma
 )
 _ASKED = re.compile(rf"(?:{HEAD}{ASKING}(?:\s+[a-z-]+){{0,3}}?\s+|{HEAD}){AUXILIARY}\s+", re.IGNORECASE)
 _WHO_DID = re.compile(rf"{HEAD}(?:who|(?:what|which)(?:\s+[a-z-]+){{0,2}}?)\s+([a-z]+)\s+$", re.IGNORECASE)
-_ENDS_IN = re.compile(rf".*\b(?:{_IN}|through)\s+(?P<name>[^\W_].*?)\W*$")
+_ENDS_IN = re.compile(rf".*\b(?P<behind>{_IN}|through)\s+(?P<name>[^\W_].*?){_GAP}*$")
 _NUMBER = re.compile(r"\d[\d.,]*\b")
 
 
@@ -141,7 +143,7 @@ def _asked_last(before: Iterable[str]) -> str:
 
 def _place_of(name: str, behind: str | None, earlier: str) -> slice | None:
     """Where a question names what another name takes the place of: its only one; of several the one behind
-    the same preposition, or that begins with the same word ("Windows 10").
+    the same preposition, or that begins with the same word ("Windows 10"). Of a time only another time.
     """
     if _NUMBER.fullmatch(name):
         numbers = [slice(*found.span()) for found in _NUMBER.finditer(earlier)]
@@ -149,8 +151,13 @@ def _place_of(name: str, behind: str | None, earlier: str) -> slice | None:
     places = places_of_names(earlier)
     if not is_a_name(name):
         ends = _ENDS_IN.search(earlier)
-        small = ends is not None and not places and may_name_in_small_letters(ends["name"])
-        return slice(*ends.span("name")) if ends is not None and small else None
+        if ends is None or places or not may_name_in_small_letters(ends["name"]):
+            return None
+        elsewhere = behind is not None and behind.lower() != ends["behind"].lower()
+        a_time = is_a_time(name) and not is_a_time(ends["name"])
+        return None if elsewhere or a_time else slice(*ends.span("name"))
+    if is_a_time(name):
+        places = [place for place in places if is_a_time(earlier[place])]
     if behind is not None:
         before = [words_of(earlier[: place.start])[-1:] for place in places]
         there = [place for place, word in zip(places, before) if word and word[0].lower() == behind.lower()]

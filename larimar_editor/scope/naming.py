@@ -9,6 +9,7 @@ from itertools import pairwise
 from larimar_editor.scope.verbs import AUXILIARIES, COPULAS, MODALS, SUPPORT, may_be_done
 from larimar_editor.scope.words import (
     ARTICLES,
+    COURTEOUSLY,
     FEASTS,
     MONTHS,
     OPENERS,
@@ -21,7 +22,7 @@ from larimar_editor.scope.words import (
     any_of,
 )
 
-_WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*(?:[+#]+(?:['’]s)?)?")  # also "C++"
 _CONTRACTED = re.compile(r"['’](?:s|re|d|ll|ve|m)$")
 _DETERMINERS = ARTICLES | OURS
 _BEFORE_A_SUBJECT = AUXILIARIES | frozenset("about when where why how whether if".split())
@@ -32,6 +33,9 @@ _BEFORE_A_VERB = SUPPORT | MODALS
 _PLAIN_PREPOSITIONS = PREPOSITIONS - set("down inside off opposite out outside past up".split())
 _BEFORE_TIMES = frozenset("in at on during since".split())  # and seldom before what a question is about
 _JOINTS = PARTICLES | {"of", "the"}
+_NO_PART = _DETERMINERS | {"and", "or"}
+_BEFORE_CAPITALS = ARTICLES | PREPOSITIONS  # "the US", "of IT", but not "Where WAS Ada born?"
+_OPENING = re.compile(rf"{COURTEOUSLY}(?:(?:but|then|also)\W+)*", re.IGNORECASE)
 _DAY_OR_NUMBER = re.compile(
     rf"\d|(?:{WEEKDAY}s?|{any_of(MONTHS)}|{any_of(FEASTS)}|christmas|easter)$", re.IGNORECASE
 )
@@ -93,8 +97,8 @@ def is_a_name(phrase: str) -> bool:
     """Whether a phrase is one name, with an article or without: "Peru", "the Halcyon Drift", "my sister
     Priya"; not "the mayor", and not "the mayor of Lima".
     """
-    read = _Read(phrase)
-    return bool(read.words) and read.span_of_name(0) == (0, len(read.words) - 1)
+    read = _Read(f"of {phrase}")  # its first word has no capital that is a sentence's
+    return len(read.words) > 1 and read.span_of_name(1) == (1, len(read.words) - 1)
 
 
 def may_name_in_small_letters(phrase: str) -> bool:
@@ -127,13 +131,47 @@ class _Read:
     Attributes:
         words: where they are.
         plain: each without "'s" and the like.
-        names: which of them may be names, or parts of one.
+        names: which of them may be names, or parts of one, in their order.
     """
 
     def __init__(self, sentence: str):
         self.sentence, self.words = sentence, list(_WORD.finditer(sentence))
         self.plain = [_CONTRACTED.sub("", word[0]) for word in self.words]
-        self.names = [at for at, word in enumerate(self.plain) if may_be_a_name(word)]
+        names = {at for at, word in enumerate(self.plain) if may_be_a_name(word)}
+        opened = _OPENING.match(sentence)[0]  # type: ignore[index]
+        start = len(words_of(opened))
+        if any(word[0].islower() for word in self.plain):
+            places = range(start + 1, len(self.plain))
+            for at in (*places, *reversed(places)):
+                if self._is_of_a_name(at, names):
+                    names.add(at)
+        self.names = sorted(names)
+        if self._says_of_a_name(start):
+            self.names.pop()
+
+    def _says_of_a_name(self, start: int) -> bool:
+        """Whether the last word says something of the name before it, as in "Is Adele British?" """
+        end = len(self.plain) - 1
+        if start + 1 >= end or self.plain[start].lower() not in COPULAS:
+            return False
+        first = self.name_of_phrase(start + 1)
+        return first < end and end - 1 in self.names and self.end_of_name(first) == end
+
+    def _is_of_a_name(self, at: int, names: set[int]) -> bool:
+        """Whether a word that may be another stands as names do: "the US", "the Isle of Man", "Let It Be"."""
+        word, before = self.plain[at], self.plain[at - 1]
+        if not word[0].isupper() or word.lower() in _NO_PART:
+            return False
+        capitals = len(word) > 1 and word.isupper() and before in _BEFORE_CAPITALS
+        joined = before in _JOINTS and at - 2 in names
+        behind = at - 1 in names and self._are_beside(at - 1)
+        ahead = at + 1 in names and word != "I" and self._are_beside(at)  # "Elizabeth I", not "do I Google"
+        return capitals or joined or behind or ahead
+
+    def _are_beside(self, at: int) -> bool:
+        """Whether nothing but a space is between a word, which does not own, and the next."""
+        gap = self.sentence[self.words[at].end() : self.words[at + 1].start()]
+        return gap.isspace() and not self.owns(at)
 
     def owns(self, at: int) -> bool:
         """ "Marie Curie's" """
@@ -175,9 +213,12 @@ class _Read:
         return _PLAIN_PREPOSITIONS & {word.lower() for word in self.plain[begin:end]}
 
     def role_at(self, begin: int) -> int | None:
-        """Where the word is of a phrase like "the CEO", where "of" follows it; else None."""
+        """Where the word is of a phrase like "the CEO", where "of" follows it, or of "Capital of Chile?", if
+        that is all; else None.
+        """
         at = self.name_of_phrase(begin)
-        is_role = self.plain[at].isupper() and self.plain[at + 1 : at + 2] == ["of"]
+        is_whole = at == 0 and self.end_of_name(0) == len(self.plain) - 1
+        is_role = (self.plain[at].isupper() or is_whole) and self.plain[at + 1 : at + 2] == ["of"]
         return at if is_role else None
 
     def is_cut(self, article: int, last: int) -> bool:

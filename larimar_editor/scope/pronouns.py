@@ -21,7 +21,9 @@ from larimar_editor.scope.naming import (
 )
 from larimar_editor.scope.verbs import AUXILIARIES, COPULAS
 from larimar_editor.scope.words import (
+    ARTICLES,
     COURTESIES,
+    INDIRECTLY,
     INTERJECTIONS,
     OWNERS,
     QUESTION_WORDS,
@@ -38,13 +40,16 @@ HEAD = (
     r"\W*(?:(?!(?:hi|hello|hey)\s+(?-i:[A-Z]))"
     rf"(?:{COURTESIES}|but|then|also|great(?=\W*[,.;!]))\b\W*)*"
 )
-_OPENING = re.compile(rf"^{HEAD}", re.IGNORECASE)
+_INDIRECTLY = rf"{INDIRECTLY}\b[\s,:]*"
+_OPENING = re.compile(rf"^{HEAD}(?:{_INDIRECTLY})?", re.IGNORECASE)
 # "They" may be people in general: "where do they eat haggis".
 _THEY = rf"they(?=\s+[a-z]+(?:\s+{any_of(USUAL_PREPOSITIONS)})?\W*$)"
 _PRONOUN = rf"(he|she|it|{any_of(OWNERS)}|{_THEY})\b"
 _BY_A_PRONOUN = [
     re.compile(HEAD + pattern, re.IGNORECASE)
     for pattern in (
+        rf"{_INDIRECTLY}{ASKING}(?:\s+[a-z-]+){{0,2}}?\s+{_PRONOUN}",
+        rf"(?:{_INDIRECTLY})?{ASKING}(?:['’]s|\s+{AUXILIARY})(?:\s+[a-z-]+){{1,3}}?\s+of\s+({any_of(OWNERS)})\b",
         rf"(?:{ASKING}(?:\s+[a-z-]+){{0,3}}?(?:\s+{AUXILIARY}|['’]s)|{AUXILIARY})(?:n['’]t)?"
         rf"\s+{_PRONOUN}",
         _PRONOUN,
@@ -58,8 +63,8 @@ _OF_NOTHING = re.compile(
     re.IGNORECASE,
 )
 _TIME_OF_DAY = re.compile(
-    r"\btime\s+(?:is|was)\s+it\b|"
-    r"\b(?:day|date|month|year)\s+(?:is|was)\s+it(?=\W*(?:now|today|again|tomorrow|yesterday)?\W*$)",
+    r"\btime\s+(?:(?:is|was)\s+it|it\s+(?:is|was))\b|"
+    r"\b(?:day|date|month|year)\s+(?:(?:is|was)\s+it|it\s+(?:is|was))(?=\W*(?:now|today|again|tomorrow|yesterday)?\W*$)",
     re.IGNORECASE,
 )
 _SHORT = 8  # words; a longer question has room for what it is about: "How hot does it get before tin melts?"
@@ -67,6 +72,7 @@ LONGEST = 500  # characters of a question whose name is looked for
 _FEW = 3  # words of a courtesy, as "Thanks a lot!"
 _OWNED = re.compile(rf"\b{any_of(OWNERS)}\b", re.IGNORECASE)
 _NEVER = re.compile(r"(?!)")
+_BRINGS_UP = re.compile(rf"\b{any_of(ARTICLES | OWNERS.keys())}\b", re.IGNORECASE)
 # Where what was asked for may be meant: "Who wrote Hamlet?", not "Who was Hamlet?"; "What did Jobs found?"
 _WHO = re.compile(
     rf"\bwhom?\b(?!(?:['’]s|\s+{AUXILIARY})\s+(?:the\s|[A-Z]\S+\W*$|[A-Z]\S+\s+[A-Z]\S+\W*$))", re.IGNORECASE
@@ -92,6 +98,7 @@ _WHERE = re.compile(
 _ARE = re.compile(r"\b(?:are|were|do|have)\s+$", re.IGNORECASE)
 _PARTNERS = re.compile(r"\b(?:Brothers|Sisters|Sons|Partners)$")
 _WHO_IS = re.compile(rf"{HEAD}who(?:['’]s|\s+(?:is|was))?\s+[a-z]", re.IGNORECASE)
+_MAY_BE_NEW = frozenset("he she it".split())
 _MAY_BE_ANOTHER = {"he": _WHO, "she": _WHO, "it": _WHAT, "there": _WHERE}
 
 
@@ -105,7 +112,8 @@ def is_about_a_pronoun(question: str) -> bool:
 def with_name(question: str, before: Iterable[str]) -> str | None:
     """A question with what its pronoun stands for: "And where did Marie Curie die?" None where it is not
     about a pronoun, or what was asked last, courtesies and questions about the same pronoun aside, does not
-    have one name as its subject; a name that is all in small letters is not seen.
+    have one name as its subject, or brings up another ("Does Emil have a wife?"); a name that is all in small
+    letters is not seen.
 
     Args:
         before: what the user said before, the latest first.
@@ -159,7 +167,12 @@ def _named_by(said: str) -> str | None:
 def named_alone(said: str) -> str | None:
     """The name that is all of a sentence with a question mark: "Kvass?", but not "Really?"."""
     name = said.rstrip(" ?")
-    return name if name != said and is_a_name(name) and name.lower() not in INTERJECTIONS else None
+    asked = (
+        name != said
+        and name.lower() not in INTERJECTIONS
+        and name.partition(" ")[0].lower() not in AUXILIARIES
+    )
+    return name if asked and is_a_name(name) else None
 
 
 def without_orders(parts: Sequence[str]) -> list[str]:
@@ -208,7 +221,11 @@ def _named_before(pronoun: str, before: Iterable[str]) -> str | None:
         subject = None if _MAY_BE_ANOTHER.get(pronoun, _NEVER).search(last) else _named_by(last)
         if not person and _WHO_IS.match(last):
             subject = _last_name_of(last)
-        return None if subject and pronoun == "they" and not _is_of_many(subject, last) else subject
+        if subject is None or (pronoun == "they" and not _is_of_many(subject, last)):
+            return None
+        # "Does Emil Brandt have a wife?" brings up another.
+        behind = last[last.lower().rfind(subject.lower()) + len(subject) :]
+        return None if pronoun in _MAY_BE_NEW and _BRINGS_UP.search(behind) else subject
     return None
 
 

@@ -52,6 +52,13 @@ WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 # With what a question or a request may be opened.
 COURTESIES = r"(?:please|kindly|hey|hi|hello|so|ok|okay|now|and|well|thanks|thank\s+you)"
 COURTEOUSLY = rf"\W*(?:{COURTESIES}\W+)*"
+INDIRECTLY = (  # and what an indirect question is opened with, in small letters
+    r"(?:(?:can|could|would|will) you (?:please )?(?:tell|remind|show)(?: me| us)?|"
+    r"(?:can|could|would|will) you (?:please )?(?:say|let me know)|"
+    r"(?:do|does) (?:you|anyone|anybody|somebody) (?:know|remember|recall|happen to know)|"
+    r"(?:tell|remind|show)(?: me| us)|say|let me know|"
+    r"i(?: want| need|['’]d like| would like) to know|i wonder|i forgot)"
+)
 # What is called out, or asked alone, and is no name: "Really? And where was she born?"
 INTERJECTIONS = QUESTION_WORDS | frozenset(
     "agreed alexa alright anybody anyone anything anyway awesome aye cool correct dad deal done eh "

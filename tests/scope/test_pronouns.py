@@ -54,6 +54,22 @@ ASKED = [
     ("Is parking free there?", "When does the Fennimore open?", "Is parking free in the Fennimore?"),
     ("And what can I see from there?", "When does the Fennimore open?",
      "And what can I see from the Fennimore?"),
+    ("Where was she born?", "When did Theresa May resign?", "Where was Theresa May born?"),
+    ("What's its capital?", "How big is the Isle of Man?", "What's the Isle of Man's capital?"),
+    ("Who directed it?", "When was Iron Man released?", "Who directed Iron Man?"),
+    ("What is its currency?", "How big is the US?", "What is the US's currency?"),
+    ("Where did she die?", "Hi, when was Elizabeth I born?", "Where did Elizabeth I die?"),
+    ("Who created it?", "When was C++ released?", "Who created C++?"),
+    ("Where was she born?", "Is Adele British?", "Where was Adele born?"),
+    ("Where was he born?", "And was Bob Marley Jamaican?", "Where was Bob Marley born?"),
+    ("How tall is it?", "Is the Statue of Liberty American?", "How tall is the Statue of Liberty?"),
+    ("Do you know where she was born?", "When did Marie Curie die?",
+     "Do you know where Marie Curie was born?"),
+    ("Can you tell me when she died?", "Where was Marie Curie born?",
+     "Can you tell me when Marie Curie died?"),
+    ("Tell me where she was born.", "When did Marie Curie die?", "Tell me where Marie Curie was born."),
+    ("What was the name of her husband?", "When did Marie Curie die?",
+     "What was the name of Marie Curie's husband?"),
 ]  # fmt: skip
 
 
@@ -100,6 +116,12 @@ def test_courtesies_and_questions_about_the_same_pronoun_are_passed_over():
         ("What do they speak there?", ["Where was Marie Curie born?"]),
         ("What is the wifi password there?", ["Who is the porter?"]),
         ("Where was she born?", ["My cat is ill.", "Where is Marie Curie?"]),
+        ("How old is she?", ["Does Emil Brandt have a wife?"]),  # the wife
+        ("What's her name?", ["Does Emil Brandt have a wife?"]),
+        ("What is it called?", ["Does Ada have a cat?"]),
+        ("What colour is it?", ["When did Ada Lund buy her car?"]),
+        ("How old is he?", ["When did Ada meet her brother?"]),
+        ("When was it released?", ["Did Adele record an album in 2021?"]),
     ],
 )
 def test_in_doubt_nothing_is_put_in(asked, before):
@@ -111,6 +133,8 @@ def test_in_doubt_nothing_is_put_in(asked, before):
     [
         "What time is it?",
         "What day is it today?",
+        "Do you know what time it is?",
+        "Can you tell me what day it is?",
         "Is it raining?",
         "Is it true that cats purr?",
         "How long does it take to get there?",
@@ -134,7 +158,17 @@ def test_where_nothing_is_named_nothing_is_put_in(before):
     assert said_in_full("Where was she born?", before) == "Where was she born?"
 
 
-@pytest.mark.parametrize("query", ["Where was she born?", "Its capital is", "Thanks! Who maintains it?"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Where was she born?",
+        "Its capital is",
+        "Thanks! Who maintains it?",
+        "Do you know where she was born?",
+        "Tell me where she was born.",
+        "What was the name of her husband?",
+    ],
+)
 def test_odds_stand_against_a_question_about_nobody(query):
     assert odds_against(sentences(query))[-1] == pytest.approx(math.log(NOBODY))
 
