@@ -1,5 +1,5 @@
 """Facts and questions typed without a look at the detector; nothing is trained or calibrated on them. What
-letters and words decide, without any encoder, is never wrong there, but for a name in other numbers.
+letters and words decide, without any encoder, is never wrong there.
 """
 
 import json
@@ -23,8 +23,6 @@ def test_what_is_decided_without_an_encoder_is_right(file, taken, turned_away):
             queries = [fact[sort]] if isinstance(fact[sort], str) else fact[sort]
             for query in queries:
                 verdict, _ = stage.plain(Written(fact["prompt"], target=fact["target_new"]), query)
-                if sort == "alias" and verdict is False:  # "the XX Olympiad" for "the 1972 Olympics"
-                    continue
                 assert verdict in (None, sort in THE_SAME), (fact["prompt"], query)
                 found[verdict] += 1
     assert found[True] >= taken and found[False] >= turned_away
