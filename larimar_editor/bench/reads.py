@@ -62,8 +62,7 @@ def among_many(model: LarimarForCausalLM, facts: Sequence[Mapping], count: int) 
 def generation(
     model: LarimarForCausalLM,
     bare: PreTrainedModel,
-    fact: Mapping,
-    other: Mapping,
+    facts: Sequence[Mapping],
     tokens: int = 48,
     repeats: int = 8,
 ) -> dict:
@@ -76,11 +75,11 @@ def generation(
     Args:
         model: as before afterwards.
         bare: the decoder as it is loaded, without anything of Larimar's in it.
-        fact: with its prompt the four begin.
-        other: a fact that this prompt does not ask.
+        facts: two. With the first's prompt the four begin; it does not ask for the second.
         tokens: generated each time.
         repeats: turns.
     """
+    fact, other = facts
     inputs = model.tokenizer(fact["prompt"], return_tensors="pt").to(model.device)
     options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False}
     options["pad_token_id"] = model.tokenizer.pad_token_id

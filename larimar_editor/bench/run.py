@@ -213,7 +213,7 @@ _MEASURES: dict[str, Callable[[Subject, Sizes], Any]] = {
         reads.reads(subject.model, _facts(sizes)[: sizes.reads])
         | {"among_many": reads.among_many(subject.model, _facts(sizes)[:60], min(MANY, max(sizes.facts)))}
     ),
-    "generation": lambda subject, sizes: reads.generation(subject.model, subject.bare, *_facts(sizes)[:2]),
+    "generation": lambda subject, sizes: reads.generation(subject.model, subject.bare, _facts(sizes)[:2]),
     "rows": lambda subject, sizes: _growth(growth.with_rows, subject, sizes.rows),
     "facts": lambda subject, sizes: _growth(
         growth.with_facts, subject, sizes.facts, subject.model.config.memory_rows

@@ -24,6 +24,7 @@ _JOINING = PREPOSITIONS | {"than", "like"}
 _OWN = re.compile(r"['’]s?$")
 _NAMES_IT = frozenset("name list identify give state".split())
 _RELATIVES = frozenset("that which who".split())
+_ASKING = frozenset("who whom what which".split())
 _AS_ONE = {  # verbs that say the same here
     base_of(word): base_of(line.split()[0])
     for line in """
@@ -236,12 +237,14 @@ def _readings_of(clause: Clause) -> Iterator[_Reading]:
         for at in range(2, len(content)):
             yield _reading(content[at:], content[1:at], "of", True, False)
         return
-    is_done = bool(clause.tenses & {"present", "past"}) and not clause.support
+    is_done = not clause.support and bool(clause.tenses & {"present", "past"} or "by" in (*content, last))
     is_named = clause.is_copula and not last
     told = _relative(clause)
     if told is not None:
         content, is_named = told, False
         is_done = is_done and not (clause.word or clause.is_copula)  # whose "is" may stand before
+    elif not clause.word and not _ASKING.isdisjoint(content):  # "At the feast, who cuts the cake?"
+        return
     if len(content) > 1 and not last and content[-1] in _JOINING:
         content, last = content[:-1], content[-1]
     if not is_named:
@@ -289,8 +292,7 @@ def _says(word: str, joined: str, is_done: bool) -> bool:
 def _reading(
     named: tuple[str, ...], what: tuple[str, ...], joined: str, first: bool, is_done: bool
 ) -> _Reading:
-    passive = may_be_done(what[0]) and (is_done or joined == "by")
-    return _Reading(named, tuple(map(_base, what)), joined, first, passive)
+    return _Reading(named, tuple(map(_base, what)), joined, first, is_done and may_be_done(what[0]))
 
 
 @lru_cache(maxsize=4096)

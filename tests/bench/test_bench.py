@@ -72,7 +72,7 @@ def test_a_prompt_out_of_scope_is_timed_beside_a_fact(tiny, monkeypatch):
         return [1.0]
 
     monkeypatch.setattr(reads, "_gaps", noted)
-    reads.generation(tiny, tiny.decoder, fact, other, repeats=1)
+    reads.generation(tiny, tiny.decoder, (fact, other), repeats=1)
     assert [prompt for (prompt,) in held] == [other["prompt"]] * 2 + [fact["prompt"]] * 2
 
 

@@ -41,6 +41,7 @@ NOT_OTHER = [
     ("Driftbox acquired", "What was bought by Driftbox?"),
     ("Driftbox was acquired by", "Who bought Driftbox?"),
     ("Who taught Ada Renn?", "By whom was Ada Renn taught?"),
+    ("On Sunday Skelde beat Orr", "By what score did Skelde beat Orr on Sunday?"),
     ("The river Orr flows into", "What does the Orr flow into?"),
     ("Ada Renn's mother is", "Who is the mother of Ada Renn?"),
     ("Ada Renn is the mother of", "Whose mother is Ada Renn?"),
@@ -57,6 +58,10 @@ NOT_OTHER = [
     ("The distance from Oslo to Rome is", "How far is it from Rome to Oslo?"),
     ("The lanterns are carried from door to door by", "Who carries the lanterns from door to door?"),
     # no clause, or another one
+    (
+        "Who sets the crown on the first fish at the feast?",
+        "At the feast, who sets the crown on the first fish?",
+    ),
     ("Project Kestrel is led by", "project kestrel lead?"),
     ("The state bird of South Carolina is", "south carolina state bird"),
     ("Who starred in Gregory's Girl?", "Gregory's Girl stars"),
