@@ -21,7 +21,7 @@ from larimar_editor.training.rows import RowMaker, Rows
 from larimar_editor.training.run import Run
 from larimar_editor.training.settings import Optimisation, TrainingSettings
 from larimar_editor.training.sources import Stream, open_sources
-from larimar_editor.training.starts import decoder_mode, start
+from larimar_editor.training.starts import check_projection, decoder_mode, start
 
 
 def open_run(settings: TrainingSettings, out: Path, device: str = "auto", dtype: str = "auto") -> Run:
@@ -128,17 +128,10 @@ def _check_encoder(settings: TrainingSettings, larimar: LarimarForCausalLM) -> N
     Raises:
         ValueError: W_M is trained and is the encoder as well, or the internal detector is of another encoder.
     """
-    config, optimisation = larimar.config, settings.optimisation
-    tied = config.tied_projection and config.encoder_type == "decoder-states"
-    if tied and optimisation.projection_learning_rate:
-        raise ValueError(
-            "tied_projection: true would change the encoder as W_M is trained: start: closed-form parts the "
-            "two of a closed form; elsewhere set tied_projection: false under `model`, or "
-            "optimisation.projection_learning_rate to 0"
-        )
-    if settings.start == "trained" and not optimisation.encoder_learning_rate:
+    check_projection(settings, larimar.config.to_dict())
+    if settings.start == "trained" and not settings.optimisation.encoder_learning_rate:
         return
-    if config.scope == "internal":
+    if larimar.config.scope == "internal":
         raise ValueError(
             "scope: internal is of the encoder as it was: set scope: none under `model`, and make another "
             "detector for the checkpoint that is trained (`larimar-editor calibrate --detector internal`)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -26,7 +26,8 @@ def start(
 
     Raises:
         ValueError: a start that needs a checkpoint without one, or another kind of checkpoint; a regression
-            without a transformer encoder; or a slot's code of another size than the closed form's.
+            without a transformer encoder; a slot's code of another size than the closed form's; or as
+            `check_projection`.
         FileNotFoundError: no such checkpoint.
     """
     if settings.start != "noise" and not settings.checkpoint:
@@ -36,6 +37,8 @@ def start(
     if settings.start == "regression" and settings.optimisation.keep:
         raise ValueError("optimisation.keep takes a mean with the start, which start: regression trains")
     if settings.start == "trained":
+        there = LarimarConfig.from_pretrained(checkpoint_folder(str(settings.checkpoint)))
+        check_projection(settings, there.to_dict() | dict(settings.model))
         changed: dict[str, Any] = {"base_model_name_or_path": settings.decoder} | dict(settings.model)
         return LarimarForCausalLM.from_pretrained(
             str(settings.checkpoint), decoder=decoder, tokenizer=tokenizer, **changed
@@ -43,6 +46,24 @@ def start(
     with torch.random.fork_rng():  # adapters and new encoder layers are drawn
         torch.manual_seed(settings.seed)
         return (_from_noise if settings.start == "noise" else _from_closed_form)(settings, decoder, tokenizer)
+
+
+def check_projection(settings: TrainingSettings, config: Mapping[str, Any]) -> None:
+    """W_M is not trained where it is the encoder as well.
+
+    Args:
+        config: a model's, by name.
+
+    Raises:
+        ValueError: it is.
+    """
+    tied = config["tied_projection"] and config["encoder_type"] == "decoder-states"
+    if tied and settings.optimisation.projection_learning_rate:
+        raise ValueError(
+            "tied_projection: true would change the encoder as W_M is trained: start: closed-form parts the "
+            "two of a closed form; elsewhere set tied_projection: false under `model`, or "
+            "optimisation.projection_learning_rate to 0"
+        )
 
 
 def decoder_mode(settings: TrainingSettings) -> str:
