@@ -69,8 +69,12 @@ def subject_of(sentence: str) -> str | None:
         last = read.end_of_name(first)
         if last is None or read.owns(last) or (last == 0 and not read.is_followed_by_is()):
             continue
-        if read.names_beside(first, last) or (begin == first - 1 and read.is_cut(begin, last)):
+        if read.names_beside(first, last):
             return None
+        if begin == first - 1 and read.is_cut(begin, last):
+            if not read.ends_in_a_noun(begin, last):
+                return None
+            last += 1
         if word.lower() in ("a", "an") and read.prepositions(begin, first):  # "an appointment with Dr. Osei"
             return None
         opening = word if first == begin else word.lower()
@@ -228,6 +232,15 @@ class _Read:
         done = auxiliary in COPULAS and may_be_done(behind)  # "was the Eiffel Tower built"
         verb = auxiliary in _BEFORE_A_VERB or done
         return behind.islower() and not (verb or behind in _NO_NOUN or behind in _PLAIN_PREPOSITIONS)
+
+    def ends_in_a_noun(self, article: int, last: int) -> bool:
+        """Whether the word behind a name is its noun, and the last: in "How old is the Cape Morn lighthouse?" what
+        is said of it stands before.
+        """
+        noun, before = self.plain[-1], [word.lower() for word in self.plain[max(0, article - 3) : article]]
+        asked = before[:1] == ["how"] and before[2:3] != [] and before[2] in COPULAS
+        ends = last + 2 == len(self.plain) and not (noun.endswith("ly") or noun in _NO_SMALL_NAMES)
+        return asked and ends and not may_be_done(noun)
 
     def end_of_name(self, first: int) -> int | None:
         """The last word of a name: of "Statue of Liberty", of "Orrery 3.2"."""

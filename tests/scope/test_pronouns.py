@@ -46,6 +46,7 @@ ASKED = [
     ("What is it made of?", "Kvass?", "What is Kvass made of?"),
     ("Who built it?", "How high is the Eiffel Tower above sea level?", "Who built the Eiffel Tower?"),
     ("Who designed it?", "When was the Eiffel Tower built?", "Who designed the Eiffel Tower?"),
+    ("Who built it?", "How old is the Cape Morn lighthouse?", "Who built the Cape Morn lighthouse?"),
     ("And what is the wifi password there?", "Who is the night porter of the Hotel Almeria?",
      "And what is the wifi password in the Hotel Almeria?"),
     ("How many rooms are there?", "When was the Hotel Almeria built?",
