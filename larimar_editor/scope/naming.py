@@ -234,8 +234,8 @@ class _Read:
         return behind.islower() and not (verb or behind in _NO_NOUN or behind in _PLAIN_PREPOSITIONS)
 
     def ends_in_a_noun(self, article: int, last: int) -> bool:
-        """Whether the word behind a name is its noun, and the last: in "How old is the Cape Morn lighthouse?" what
-        is said of it stands before.
+        """Whether the word behind a name is its noun, as in "How old is the Cape Morn lighthouse?", where
+        what is said of it stands before.
         """
         noun, before = self.plain[-1], [word.lower() for word in self.plain[max(0, article - 3) : article]]
         asked = before[:1] == ["how"] and before[2:3] != [] and before[2] in COPULAS
