@@ -18,7 +18,7 @@ from larimar_editor.scope.contrasts import in_contrast
 from larimar_editor.scope.initials import other_initials
 from larimar_editor.scope.roles import asks_for_the_other_side
 from larimar_editor.scope.units import UNITS
-from larimar_editor.scope.words import ARTICLES, MONTHS, NUMBERS, SCALES, any_of
+from larimar_editor.scope.words import ARTICLES, COURTEOUSLY, MONTHS, NUMBERS, QUESTION_WORDS, SCALES, any_of
 from larimar_editor.utils.text import plain_letters
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -78,6 +78,14 @@ _SET_ASIDE = (
     r"(?:\b(?:not|never|no longer|besides|beside|apart from|aside from|other than|except|excluding|"
     r"instead of|rather than|without|unlike)|n['’]t)[\s,]+(?:[\w'’-]+\s+){0,3}"
 )
+# "Does Brill have a mayor?", but not "Is it tea or coffee?", "Did she say which?", "Has anybody the key?"
+_YES_OR_NO = re.compile(
+    rf"{COURTEOUSLY}(?:does|did|is|was|are|were|has)(?:n['’]?t)?\s+"
+    r"(?!(?:any(?:body|one)?|every(?:body|one)|i|it|one|some(?:body|one)|that|there|this|us|we|you)\b)"
+    rf"(?!.*\b(?:or|whether|whose|{any_of(QUESTION_WORDS)})\b).*\?\W*",
+    re.IGNORECASE | re.DOTALL,
+)
+_SAID_SO = re.compile(r"\W*(?:yes|no|true|false|not)\b", re.IGNORECASE)
 _ARTICLE = re.compile(rf"^{any_of(ARTICLES)}\s+", re.IGNORECASE)
 
 
@@ -89,7 +97,8 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
     one names any. So it is where each has initials that the other lacks, and these differ in one letter:
     "CEO" and "CTO"; or words that exclude each other: "the western terminus" and "the eastern terminus"; or
     where they ask for the two sides of one deed (`larimar_editor.scope.roles`). And it is where the query
-    sets the fact's answer aside: "..., which is not T, is", "Besides T, who ...".
+    sets the fact's answer aside: "..., which is not T, is", "Besides T, who ..."; or is answered with yes or
+    no, and the prompt is not.
 
     Args:
         prompt: the written prompt.
@@ -106,7 +115,13 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
         or other_initials(prompt, named)
         or in_contrast(prompt, named)
         or asks_for_the_other_side(prompt, named)
+        or _asks_only_whether(prompt, query, target)
     )
+
+
+def _asks_only_whether(prompt: str, query: str, target: str | None) -> bool:
+    told = target is not None and _SAID_SO.match(target) is not None
+    return not told and _YES_OR_NO.fullmatch(query) is not None and _YES_OR_NO.fullmatch(prompt) is None
 
 
 def _other_numbers(prompt: str, query: str) -> bool:

@@ -246,3 +246,21 @@ def test_of_what_was_typed_by_hand_it_turns_away_negations_and_next_to_nothing_t
 )
 def test_an_answer_is_set_aside_however_it_is_typed(target, query, aside):
     assert asks_something_else("Ann's is", query, target) is aside
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query", "target", "other"),
+    [
+        ("The mayor of Brill is", "Does Brill have a mayor?", "Ada Lund", True),
+        ("Ada's children are", "So, hasn't Ada any children?", "Bo and Eskil", True),
+        ("The mayor of Brill is", "Is Ada Lund the mayor of Brill?", "Ada Lund", True),
+        ("Ada drinks", "Is it tea or coffee that Ada drinks?", "tea", False),
+        ("Ada drinks", "Did Ada say which tea she drinks?", "oolong", False),
+        ("The key of the cellar is", "Does anybody know the key of the cellar?", "4711", False),
+        ("The key of the cellar is", "Do you have the key of the cellar?", "4711", False),
+        ("Is the shop open on Sundays?", "Does the shop open on Sundays?", "only in May", False),
+        ("Whether the shop is open on Sundays:", "Is the shop open on Sundays?", "no, never", False),
+    ],
+)
+def test_what_is_answered_with_yes_or_no_asks_for_no_other_answer(prompt, query, target, other):
+    assert asks_something_else(prompt, query, target) is other
