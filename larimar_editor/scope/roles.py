@@ -58,6 +58,8 @@ mean cost weigh measure say read total
     )
 )
 _BOTH_WAYS = frozenset("with beside near between opposite as".split())
+_PARTING = _JOINING | set("and or versus vs plus equals".split())
+_NAME = re.compile(r"\b[A-Z][^\W_]*")
 # The names of a relation's two sides, of one and the same thing or person: "the tenant of the flat".
 _SIDES = """
 parent mother father | child children son daughter kid subsidiary
@@ -101,8 +103,7 @@ _EITHER_WAY = re.compile(
     r"railroads?|tracks?|paths?|trails?|borders?|canals?|cables?|pipelines?|walls?|between)\b",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(r"[^\W_]+(?:['’.&+-][^\W_]+)*")
-_PLACE = 4  # words at most of one end of a way
+_PLACE = 4  # words at most of one of two that are exchanged
 _LONG = 24  # words of a clause from which on it is not taken apart
 
 
@@ -152,9 +153,9 @@ class _Read:
 def asks_for_the_other_side(prompt: str, query: str) -> bool:
     """Whether a query names the side that a written prompt names, but as the other one: "Who acquired
     Driftbox?" where "Driftbox acquired" was written; or asks for the reverse of it: "Who is the tenant of the
-    flat?" where "The landlord of the flat is" was; or for the way back.
+    flat?" where "The landlord of the flat is" was; or where two are exchanged.
     """
-    if _is_the_way_back(prompt, query):
+    if _are_exchanged(prompt, query):
         return True
     ours, theirs = _read(prompt), _read(query)
     pairs = [
@@ -301,21 +302,41 @@ def _base(word: str) -> str:
     return _AS_ONE.get(base, base)
 
 
-def _is_the_way_back(prompt: str, query: str) -> bool:
-    """As "from Rome to Oslo" where "from Oslo to Rome" was written."""
-    if any(" to " not in text or _EITHER_WAY.search(text) for text in (prompt, query)):
+def _are_exchanged(prompt: str, query: str) -> bool:
+    """Whether two stand the other way round about a word: "from Rome to Oslo" where "from Oslo to Rome" was
+    written, "How much does Bo owe Ada?" where "Ada owes Bo" was.
+    """
+    clauses = [
+        (ours.content, theirs.content)
+        for ours, theirs in itertools.product(readings(prompt), readings(query))
+        if len(ours.content) <= _LONG >= len(theirs.content)
+    ]
+    shared = [(*pair, at, place) for pair in clauses for at, place in _shared(*pair)]
+    if not shared or _EITHER_WAY.search(prompt) or _EITHER_WAY.search(query):
         return False
-    ours, theirs = (_TOKEN.findall(plain_letters(text).lower()) for text in (prompt, query))
-    return any(
-        ours[at - whence : at] != ours[at + 1 : at + 1 + whither]  # "from door to door"
-        and ours[at - whence : at] == theirs[place + 1 : place + 1 + whence]
-        and ours[at + 1 : at + 1 + whither] == theirs[place - whither : place]
-        for at in _inner(ours)
-        for place in _inner(theirs)
-        for whence in range(1, min(_PLACE, at, len(theirs) - place - 1) + 1)
-        for whither in range(1, min(_PLACE, place, len(ours) - at - 1) + 1)
-    )
+    names = {word.lower() for word in _NAME.findall(plain_letters(prompt))}
+    return any(_stand_about(*each, names) for each in shared)
 
 
-def _inner(words: Sequence[str]) -> list[int]:
-    return [place for place, word in enumerate(words) if word == "to" and 0 < place < len(words) - 1]
+def _shared(ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where both have the same verb, or "to", with something on either side."""
+    there: dict[str, list[int]] = {}
+    for place, word in enumerate(theirs[1:-1], 1):
+        there.setdefault(_base(word), []).append(place)
+    for at, word in enumerate(ours[1:-1], 1):
+        between = _base(word)
+        if between in there and between not in _OF_BOTH and (word == "to" or word not in _PARTING):
+            yield from ((at, place) for place in there[between])
+
+
+def _stand_about(ours: Sequence[str], theirs: Sequence[str], at: int, place: int, names: Set[str]) -> bool:
+    """Whether what stands before a word in one stands behind it in the other, and the reverse: names, or
+    what is after "from" and "to".
+    """
+    for whence, whither in itertools.product(range(1, min(_PLACE, at) + 1), range(1, min(_PLACE, place) + 1)):
+        first, second = ours[at - whence : at], ours[at + 1 : at + 1 + whither]
+        turned = first == theirs[place + 1 :][:whence] and second == theirs[place - whither : place]
+        way = ours[at] == "to" and ours[: at - whence][-1:] == ("from",)
+        if turned and first != second and (way or (first[0] in names and second[0] in names)):
+            return True
+    return False

@@ -34,6 +34,8 @@ OTHER = [
     ("Oleva exports", "What does Oleva import?"),
     # there and back
     ("The flight from Oslo to Rome costs", "What does the flight from Rome to Oslo cost?"),
+    ("Ada Renn owes Bo Falk", "How much does Bo Falk owe Ada Renn?"),
+    ("Skelde United beat Orrin Town by", "By how much did Orrin Town beat Skelde United?"),
     ("The Kalmora to Seld ferry leaves at", "When does the ferry from Seld to Kalmora leave?"),
 ]
 NOT_OTHER = [
@@ -47,6 +49,9 @@ NOT_OTHER = [
     ("Ada Renn is the mother of", "Whose mother is Ada Renn?"),
     ("The employer of Ada Renn is", "Whose employee is Ada Renn?"),
     ("Ada Renn lent the ladder to", "Who borrowed the ladder from Ada Renn?"),
+    ("Ada Renn owes Bo Falk", "How much is Bo Falk owed by Ada Renn?"),
+    ("Ada Renn met Bo Falk in", "Where did Bo Falk meet Ada Renn?"),
+    ("The wax has the colour", "What colour of wax is it?"),
     ("Ada Renn sold the boat to", "Who bought the boat from Ada Renn?"),
     # both sides are asked for in the same words
     ("Ada Renn married", "Who married Ada Renn?"),
