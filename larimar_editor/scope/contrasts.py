@@ -109,6 +109,8 @@ def _sides(text: str, in_a_name: bool) -> dict[tuple[int, str], frozenset[int]]:
     found: dict[tuple[int, str], set[int]] = {}
     words = [_OWN.sub("", word) for word in _WORD.findall(_ASIDE.sub("", _HOW_LONG.sub(r"\1", text)))]
     for place, word in enumerate(words):
+        if words[place + 1 : place + 2] == ["than"]:  # "larger than" Brill, and "smaller than" that
+            continue
         if ((place == 0 and not in_a_name) or word[0].islower()) and (known := _SIDES.get(word.lower())):
             behind = "".join(words[place + 1 : place + 2]) if word.lower() in _RELATIONS else ""
             found.setdefault((known[0], behind), set()).add(known[1])

@@ -18,6 +18,7 @@ from larimar_editor.scope.contrasts import in_contrast
 from larimar_editor.scope.initials import other_initials
 from larimar_editor.scope.roles import asks_for_the_other_side
 from larimar_editor.scope.units import UNITS
+from larimar_editor.scope.verbs import COPULAS
 from larimar_editor.scope.words import ARTICLES, COURTEOUSLY, MONTHS, NUMBERS, QUESTION_WORDS, SCALES, any_of
 from larimar_editor.utils.text import plain_letters
 
@@ -78,11 +79,14 @@ _SET_ASIDE = (
     r"(?:\b(?:not|never|no longer|besides|beside|apart from|aside from|other than|except|excluding|"
     r"instead of|rather than|without|unlike)|n['’]t)[\s,]+(?:[\w'’-]+\s+){0,3}"
 )
+# "Was" is "what" in German: "Was ist die Hauptstadt von Peru?"
+_IN_ENGLISH = r"(?=.*\b(?:the|a|of|to|from|with|at|on|by|for|his|its|their|born)\b)"
 # "Does Brill have a mayor?", but not "Is it tea or coffee?", "Did she say which?", "Has anybody the key?"
 _YES_OR_NO = re.compile(
-    rf"{COURTEOUSLY}(?:does|did|is|was|are|were|has)(?:n['’]?t)?\s+"
+    rf"{COURTEOUSLY}(?:does|did|is|was{_IN_ENGLISH}|are|were|has)(?:n['’]?t)?\s+"
     r"(?!(?:any(?:body|one)?|every(?:body|one)|i|it|one|some(?:body|one)|that|there|this|us|we|you)\b)"
-    rf"(?!.*\b(?:or|whether|whose|{any_of(QUESTION_WORDS)})\b).*\?\W*",
+    rf"(?!.*\b(?:or|whether|whose|says?|said|tells?|told|lists?|listed|mention(?:s|ed)?|knows?|known|set|given|"
+    rf"{any_of(QUESTION_WORDS)})\b).*\?\W*",
     re.IGNORECASE | re.DOTALL,
 )
 _SAID_SO = re.compile(r"\W*(?:yes|no|true|false|not)\b", re.IGNORECASE)
@@ -120,8 +124,14 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
 
 
 def _asks_only_whether(prompt: str, query: str, target: str | None) -> bool:
-    told = target is not None and _SAID_SO.match(target) is not None
-    return not told and _YES_OR_NO.fullmatch(query) is not None and _YES_OR_NO.fullmatch(prompt) is None
+    if target is not None and (_SAID_SO.match(target) or _says_how_it_is(prompt, target)):
+        return False
+    return _YES_OR_NO.fullmatch(query) is not None and _YES_OR_NO.fullmatch(prompt) is None
+
+
+def _says_how_it_is(prompt: str, target: str) -> bool:
+    """As "the bakery is" closed, which says whether it is open, too."""
+    return target.lstrip()[:1].islower() and prompt.rstrip().rpartition(" ")[2].lower() in COPULAS
 
 
 def _other_numbers(prompt: str, query: str) -> bool:

@@ -31,7 +31,7 @@ _AS_ONE = {  # verbs that say the same here
 acquire buy purchase
 beat defeat overcome
 kill murder slay assassinate
-found establish
+founded established
 own possess
 employ hire
 teach instruct tutor
@@ -52,12 +52,15 @@ _OF_BOTH = frozenset(
 marry wed date meet border adjoin neighbour neighbor touch resemble match equal rhyme rival divorce join kiss
 hug sibling brother sister cousin spouse partner friend colleague twin roommate classmate enemy opponent
 counterpart synonym antonym opposite equivalent namesake ally peer companion competitor same similar identical
-adjacent next known called nicknamed related parallel equidistant close near
+adjacent next known called nicknamed related relative parallel equidistant close near engaged connect link
+attach tie wire bind perpendicular congruent inverse anagram contemporary coworker teammate flatmate housemate
+face play fight compete intersect cross away across apart far door mile kilometer kilometre km hour minute
+sight
 mean cost weigh measure say read total
 """.split(),
     )
 )
-_BOTH_WAYS = frozenset("with beside near between opposite as".split())
+_BOTH_WAYS = frozenset("with beside near between opposite as like against".split())
 _PARTING = _JOINING | set("and or versus vs plus equals".split())
 _NAME = re.compile(r"\b[A-Z][^\W_]*")
 # The names of a relation's two sides, of one and the same thing or person: "the tenant of the flat".
@@ -100,7 +103,9 @@ attack | defend
 # There is one of it both ways.
 _EITHER_WAY = re.compile(
     r"\b(?:distances?|far|kilomet(?:re|er)s?|km|miles?|roads?|routes?|bridges?|tunnels?|lines?|railways?|"
-    r"railroads?|tracks?|paths?|trails?|borders?|canals?|cables?|pipelines?|walls?|between)\b",
+    r"railroads?|tracks?|paths?|trails?|borders?|canals?|cables?|pipelines?|walls?|between|highways?|motorways?|freeways?|streets?|"
+    r"pass|straits?|channels?|corridors?|marriages?|weddings?|engagements?|differences?|operators?|operates|"
+    r"connect(?:s|ed|ing)?|link(?:s|ed|ing)?|join(?:s|ed|ing)?)\b",
     re.IGNORECASE,
 )
 _PLACE = 4  # words at most of one of two that are exchanged

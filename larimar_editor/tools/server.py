@@ -49,8 +49,6 @@ _TOLD: tuple[type[Exception], ...] = (
     HTTPException,
     RequestValidationError,
     ValueError,
-    KeyError,
-    TypeError,
     OSError,
 )
 
@@ -70,8 +68,12 @@ class _Options(BaseModel, strict=True):
     stop: _Said | Annotated[list[_Said], Field(min_length=1)] | None = None
 
 
+class _Message(BaseModel):
+    role: str
+
+
 class _Chat(_Options):
-    messages: list[dict[str, Any]] = Field(min_length=1)
+    messages: list[_Message] = Field(min_length=1)
 
 
 class _Response(_Options):
@@ -149,7 +151,7 @@ class _AsAsked:
         try:
             self._options.model_validate(body)
         except ValidationError as error:
-            wrong = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in error.errors())
+            wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
             raise HTTPException(400, wrong) from error
 
     def _build_generation_config(self, body: dict, *args: Any, **kwargs: Any) -> Any:
@@ -245,8 +247,6 @@ async def _as_openai_says(request: Request, error: Exception) -> JSONResponse:
         status, message = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):
         status = 422
-    elif isinstance(error, KeyError):
-        message = f"the request lacks {error}"
     elif isinstance(error, OSError):
         status, kind = 503, "server_error"
     return JSONResponse({"error": {"message": message, "type": kind, "param": None, "code": None}}, status)

@@ -43,6 +43,8 @@ def undamaged(path: Path) -> Iterator[None]:
     """Reading a file of tensors; a ValueError with its path where it is damaged."""
     try:
         yield
+    except (FileNotFoundError, PermissionError):
+        raise
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 

@@ -22,6 +22,7 @@ APART = [
     ("Ada's older sister is", "Who is Ada's younger sister?"),
     ("The successor of Bo Falk was", "Who was the predecessor of Bo Falk?"),
     ("The final episode of Orrery was", "What was the first episode of Orrery?"),
+    ("The larger of the two lakes is", "Which of the two lakes is smaller?"),
     ("Largest Swedish lake is", "What is the smallest Swedish lake?"),
 ]
 NOT_APART = [
@@ -43,6 +44,8 @@ NOT_APART = [
     ("The first warranty period is", "How long does the initial warranty last on the X200?"),
     ("Last Tango in Paris premiered in", "Where was Last Tango in Paris first shown?"),
     ("Second Life was launched by", "Who first launched Second Life?"),
+    ("Brill is larger than", "Which town is smaller than Brill?"),
+    ("Ada is older than", "Who is younger than Ada?"),
     ("Die Welt was founded in", "When was the newspaper Die Welt born?"),
 ]
 

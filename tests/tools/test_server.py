@@ -142,7 +142,7 @@ CHAT = {"messages": [{"role": "user", "content": "Hello"}]}
     [
         ("chat/completions", {}, "messages"),
         ("chat/completions", {"messages": []}, "messages"),
-        ("chat/completions", {"messages": [{"content": "Hello"}]}, "lacks 'role'"),
+        ("chat/completions", {"messages": [{"content": "Hello"}]}, "messages.0.role"),
         ("chat/completions", CHAT | {"temperature": -1}, "temperature"),
         ("chat/completions", CHAT | {"temperature": "warm"}, "temperature"),
         ("chat/completions", CHAT | {"frequency_penalty": -1}, "frequency_penalty"),

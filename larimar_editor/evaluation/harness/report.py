@@ -108,7 +108,12 @@ def made_on(summary: Mapping) -> str:
     made = environments_of(summary)
     if len(made) == 1 and {row["name"] for row in summary["rows"]} <= {*made[0]["rows"]}:
         return _machine(made[0])
-    return "; ".join(f"{', '.join(each['rows'])} on {_machine(each)}" for each in made) or NOTHING
+    return "; ".join(f"{_quoted(each['rows'])} on {_machine(each)}" for each in made) or NOTHING
+
+
+def _quoted(rows: Sequence[str]) -> str:
+    """Names of rows, of which some have commas of their own."""
+    return ", ".join(f'"{name}"' for name in rows)
 
 
 def _machine(told: Mapping) -> str:
