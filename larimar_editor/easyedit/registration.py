@@ -21,6 +21,7 @@ from larimar_editor.model.checkpoint import checkpoint_folder
 from larimar_editor.model.larimar import LarimarForCausalLM
 from larimar_editor.model.prompts import announced_prompts
 from larimar_editor.pretrained.embedded import resolve
+from larimar_editor.utils.device import is_here
 from larimar_editor.utils.settings import check_one
 
 ALG_NAME = "LARIMAR"
@@ -153,8 +154,8 @@ def _wrapping_init(original):
 
 
 def _check_is_here(device: int | str) -> None:
-    wanted, there = torch.device(device_name(device)), torch.cuda.device_count()
-    if wanted.type == "cuda" and (wanted.index or 0) >= there:
+    if not is_here(device_name(device)):
+        there = torch.cuda.device_count()
         raise ValueError(f"device {device!r} is not here: torch finds {there} GPUs; set another, or cpu")
 
 

@@ -20,7 +20,7 @@ from larimar_editor.training.rows import RowMaker
 
 @torch.no_grad()
 def reconstruction(
-    objective: LarimarObjective, maker: RowMaker, records: Sequence[tuple[int, Mapping]], seed: int = 0
+    objective: LarimarObjective, maker: RowMaker, records: Sequence[Mapping], seed: int = 0
 ) -> dict:
     """Loss (nats per token) and accuracy (0 to 1) of held-out records: whole texts, and answers to wordings
     that were not written, each in an episode of its own kind."""
@@ -28,7 +28,7 @@ def reconstruction(
     plain = replace(maker, settings=settings, preambles=())
     result = {}
     for name, key in (("texts", "text"), ("facts", "prompt")):
-        chosen = [(-1, record) for _, record in records if key in record]
+        chosen = [record for record in records if key in record]
         losses = []
         for start in range(0, len(chosen), 32):
             rows = plain.make(chosen[start : start + 32], random.Random(seed)).to(objective.prior.device)

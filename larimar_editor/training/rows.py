@@ -163,21 +163,21 @@ class RowMaker:
     needed: Callable[[int], int] = _one
     answer_tokens: int = 0
 
-    def make(self, records: Sequence[tuple[int, Mapping]], rng: random.Random) -> Rows:
-        """Rows of numbered records.
+    def make(self, records: Sequence[Mapping], rng: random.Random) -> Rows:
+        """Rows of records that are `checked_record`.
 
         Raises:
-            ValueError: no record, or one that is neither a text nor a fact.
+            ValueError: no record.
         """
         if not records:
             raise ValueError("a step needs at least one record")
         texts, slots, rows = [], [], []
-        for memory, (number, record) in enumerate(records):
+        for memory, record in enumerate(records):
             if "text" in record:
                 texts.append(record["text"])
                 slots.append(self.needed(0))
                 rows.append(self._text_row(memory, record["text"], rng))
-            elif "prompt" in record:
+            else:
                 fact = record["prompt"], record["target_new"]
                 text, tokens = (
                     kept_answer(self.tokenizer, *fact, self.answer_tokens)
@@ -187,9 +187,7 @@ class RowMaker:
                 texts.append(text)
                 slots.append(self.needed(tokens))
                 rows += self._fact_rows(memory, record, rng)
-            else:
-                raise ValueError(f"record {number} is neither a text nor a fact: it has {sorted(record)}")
-        rows += self._other_rows([record for _, record in records], rng)
+        rows += self._other_rows(records, rng)
         return self._collate(texts, slots, rows)
 
     def _ids(self, text: str) -> list[int]:

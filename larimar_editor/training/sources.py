@@ -140,27 +140,18 @@ class Stream:
                 )
         self._order: dict[int, tuple[int, np.ndarray]] = {}
 
-    def offset(self, source: int) -> int:
-        """Number of a source's first record among all finite ones."""
-        return sum(size for size in self.sizes[:source] if size < ENDLESS)
-
-    def step(self, step: int) -> list[tuple[int, Mapping]]:
-        """Numbered records of a step, all sources mixed; facts made by rule have the number -1."""
+    def step(self, step: int) -> list[Mapping]:
+        """The records of a step, all sources mixed."""
         taken = []
         for source, records in enumerate(self.records):
             first, last = (self._place(source, at) for at in (step, step + 1))
-            for place in range(first, last):
-                index = self._index(source, place)
-                number = -1 if self.sizes[source] == ENDLESS else self.offset(source) + index
-                taken.append((number, records[index]))
+            taken += [records[self._index(source, place)] for place in range(first, last)]
         random.Random(f"{self.seed} {step}").shuffle(taken)
         return taken
 
-    def evaluation(self, count: int) -> list[tuple[int, Mapping]]:
+    def evaluation(self, count: int) -> list[Mapping]:
         """Up to ``count`` held-out records of each source."""
-        return [
-            (-1, records[index]) for records in self.records for index in range(min(count, self.held_out))
-        ]
+        return [records[index] for records in self.records for index in range(min(count, self.held_out))]
 
     def _place(self, source: int, step: int) -> int:
         """Records of this source before a step. Shares that are no whole numbers come out right over several

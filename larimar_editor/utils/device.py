@@ -77,3 +77,9 @@ def peak_memory_mb() -> float:
     resource = importlib.import_module("resource")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def is_here(device: str) -> bool:
+    """Whether torch finds a device here, by its name; what is no CUDA device always is."""
+    wanted = torch.device(device)
+    return wanted.type != "cuda" or (wanted.index or 0) < torch.cuda.device_count()

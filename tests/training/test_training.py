@@ -42,7 +42,7 @@ from larimar_editor.training.episodes import kl_strength, read_episodes, reading
 from larimar_editor.training.fused_lora import fused_lora
 from larimar_editor.training.objective import LarimarObjective
 from larimar_editor.training.parameters import trained_parameters
-from larimar_editor.training.rows import RowMaker, RowSettings
+from larimar_editor.training.rows import RowMaker, RowSettings, checked_record
 from larimar_editor.training.settings import Objective, Source, TrainingSettings
 from larimar_editor.training.sources import LineFile, Stream
 
@@ -119,7 +119,7 @@ def test_beta_is_annealed_in_cycles():
 
 def test_what_is_predicted_is_the_answer(tokenizer):
     settings = RowSettings(preamble_share=1.0, other_share=1.0, stop_weight=0.5)
-    rows = RowMaker(tokenizer, settings, ["Something else entirely"]).make([(-1, FACT)], random.Random(0))
+    rows = RowMaker(tokenizer, settings, ["Something else entirely"]).make([FACT], random.Random(0))
     assert rows.texts == ["Ada plays the cello"]
     for ids, weights, other in zip(rows.ids, rows.weights, rows.other):
         answer = tokenizer.decode(ids[weights == 1])
@@ -135,14 +135,14 @@ def test_what_is_predicted_is_the_answer(tokenizer):
 
 def test_a_full_stop_without_weight_is_shown_and_not_asked(tokenizer):
     settings = RowSettings(cut_share=0, preamble_share=0, other_share=0, stop_weight=0)
-    rows = RowMaker(tokenizer, settings).make([(-1, FACT)], random.Random(0))
+    rows = RowMaker(tokenizer, settings).make([FACT], random.Random(0))
     for ids, weights in zip(rows.ids, rows.weights):
         assert tokenizer.decode(ids[weights > 0]) == " cello"
         assert tokenizer.decode(ids[: int(weights.nonzero().max()) + 2]).endswith(" cello.")
 
 
 def test_rows_are_the_same_for_the_same_seed(tokenizer):
-    records = [(0, {"text": SENTENCES[0]}), (1, {"text": SENTENCES[7]}), (-1, FACT)]
+    records = [{"text": SENTENCES[0]}, {"text": SENTENCES[7]}, FACT]
     maker = RowMaker(tokenizer, RowSettings(other_share=0.5), SENTENCES)
     first, again, another = (maker.make(records, random.Random(seed)) for seed in (3, 3, 4))
     assert torch.equal(first.ids, again.ids) and torch.equal(first.weights, again.weights)
@@ -156,7 +156,7 @@ def test_row_settings_and_records_are_checked(tokenizer):
     with pytest.raises(ValueError, match="cut_share must be a number between 0 and 1"):
         RowSettings(cut_share=2)
     with pytest.raises(ValueError, match="neither a text nor a fact"):
-        RowMaker(tokenizer).make([(4, {"title": "x"})], random.Random(0))
+        checked_record({"title": "x"}, "line 4")
 
 
 # --- data
@@ -169,15 +169,15 @@ def test_every_record_is_taken_once_an_epoch_and_held_out_ones_never(tmp_path):
     facts = RephrasedFacts(read_relations(), Names(), 0)
     stream = Stream(sources, [LineFile(path), facts], texts_per_step=4, held_out=1, seed=0)
     taken = [record for step in range(8) for record in stream.step(step)]
-    texts = [record["text"] for _, record in taken if "text" in record]
+    texts = [record["text"] for record in taken if "text" in record]
     assert len(taken) == 32 and len(texts) == 24
     assert sorted(texts) == sorted(f"line {i}" for i in range(1, 25))
     assert stream.step(5) == Stream(sources, [LineFile(path), facts], 4, 1, 0).step(5), (
         "a step depends on its number alone"
     )
-    second = [record["text"] for step in range(8, 16) for _, record in stream.step(step) if "text" in record]
+    second = [record["text"] for step in range(8, 16) for record in stream.step(step) if "text" in record]
     assert sorted(second) == sorted(texts) and second != texts
-    assert facts[0] in [record for _, record in stream.evaluation(1)]
+    assert facts[0] in stream.evaluation(1)
     with pytest.raises(ValueError, match="lower held_out"):
         Stream(sources, [LineFile(path), facts], 4, 25, 0)
 
@@ -266,7 +266,7 @@ def test_rephrased_facts_ask_one_thing_in_several_ways():
 
 def in_training(tokenizer, objective=None, maker=None, records=None, model=None, **options):
     model = model or make_tiny(tokenizer)
-    records = records or [(-1, {"text": text}) for text in SENTENCES[:6]] + [(-1, FACT)]
+    records = records or [{"text": text} for text in SENTENCES[:6]] + [FACT]
     maker = maker or RowMaker(
         tokenizer, RowSettings(cut_share=0, other_share=0.5, preamble_share=0.3), SENTENCES
     )

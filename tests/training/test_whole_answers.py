@@ -121,7 +121,7 @@ def test_a_share_of_the_facts_keep_the_answer_that_fits_their_question():
 
 def test_a_chat_row_predicts_the_answer_and_the_end_of_the_turn(tokenizer):
     settings = replace(PLAIN, chat_share=1.0, max_length=200)
-    rows = RowMaker(tokenizer, settings, ["It rained.", "They left."]).make([(-1, SHORT)], random.Random(1))
+    rows = RowMaker(tokenizer, settings, ["It rained.", "They left."]).make([SHORT], random.Random(1))
     for ids, weights in zip(rows.ids, rows.weights):
         text = tokenizer.decode(ids[weights == 1])
         assert text == "cello<|im_end|>"
@@ -137,7 +137,7 @@ def test_a_template_that_takes_no_such_turns_gives_no_chat(tokenizer):
         for template in (None, "{{ raise_exception('no') }}", "{{ messages[-1].content }}!"):
             tokenizer.chat_template = template
             assert answered(tokenizer, turns, "Ada") is None
-            rows = RowMaker(tokenizer, replace(PLAIN, chat_share=1.0)).make([(-1, SHORT)], random.Random(0))
+            rows = RowMaker(tokenizer, replace(PLAIN, chat_share=1.0)).make([SHORT], random.Random(0))
             assert tokenizer.decode(rows.ids[0][rows.weights[0] > 0]) == " cello."
     finally:
         tokenizer.chat_template = kept
@@ -146,7 +146,7 @@ def test_a_template_that_takes_no_such_turns_gives_no_chat(tokenizer):
 def test_what_the_base_model_says_next_follows_the_answer(tokenizer):
     fact = SHORT | {"continuation": " She began at six."}
     settings = replace(PLAIN, continuation_weight=0.4)
-    rows = RowMaker(tokenizer, settings).make([(-1, fact)], random.Random(0))
+    rows = RowMaker(tokenizer, settings).make([fact], random.Random(0))
     for ids, weights in zip(rows.ids, rows.weights):
         assert tokenizer.decode(ids[weights == 1]) == " cello."
         assert tokenizer.decode(ids[torch.isclose(weights, torch.tensor(0.4))]) == " She began at six."
@@ -156,7 +156,7 @@ def test_the_objective_is_the_loss_of_the_edited_model_for_long_and_short_answer
     model = make_tiny(tokenizer)
     layout = model.latent_encoder.layout
     maker = RowMaker(tokenizer, replace(PLAIN, max_length=64), (), layout.needed, 40)
-    rows = maker.make([(-1, SHORT), (-1, FACT)], random.Random(0))
+    rows = maker.make([SHORT, FACT], random.Random(0))
     assert rows.slots[0] < rows.slots[1]
     quiet = Objective(
         autoencoder=0, kl=0, language_model=0, observation_noise=0, sigma_w=0, train_prior=False

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
-
 from larimar_editor.data.edits import Edit
 from larimar_editor.easyedit.baselines.jobs import (
     HPARAMS_CLASSES,
@@ -20,11 +18,13 @@ from larimar_editor.easyedit.baselines.jobs import (
     run,
 )
 from larimar_editor.easyedit.finding import find_easyedit
+from larimar_editor.easyedit.mending import device_name
 from larimar_editor.evaluation.harness.baselines import LARIMAR
 from larimar_editor.evaluation.harness.context import Context
 from larimar_editor.evaluation.harness.lifetimes import Lifetime
 from larimar_editor.evaluation.harness.records import LeftOut
 from larimar_editor.evaluation.harness.trials import Trial
+from larimar_editor.utils.device import is_here
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class EasyEditBaselines:
         if known is None or {*known.split()} & {*self.made_with(context, method).split()}:
             return True
         asked = self.only is None or method in self.only
-        return asked and any(_is_here(device) for device in self.devices or (None,))
+        return asked and (not self.devices or any(map(_is_here, self.devices)))
 
     def single_edits(self, context: Context, method: str, edits: Sequence[Edit]) -> list[dict]:
         """Records of `larimar_editor.easyedit.baselines.single`."""
@@ -131,7 +131,7 @@ class EasyEditBaselines:
         if job is None:
             if self.only is not None and method not in self.only:
                 raise LeftOut("")
-            job = next((each for each in jobs if _is_here(each.device)), None)
+            job = next((each for each in jobs if each.device is None or _is_here(each.device)), None)
         if job is None:
             raise self._left_out(f"{method} is left out: there is no CUDA device {self.devices[0]} here")
         reasons: list[str] = []
@@ -144,8 +144,8 @@ class EasyEditBaselines:
         return LeftOut(why)
 
 
-def _is_here(device: str | None) -> bool:
-    return device is None or not device.isdigit() or int(device) < torch.cuda.device_count()
+def _is_here(device: str) -> bool:
+    return is_here(device_name(device))
 
 
 def _folder(context: Context) -> Path:

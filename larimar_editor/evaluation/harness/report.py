@@ -112,8 +112,8 @@ def made_on(summary: Mapping) -> str:
 
 
 def _quoted(rows: Sequence[str]) -> str:
-    """Names of rows, of which some have commas of their own."""
-    return ", ".join(f'"{name}"' for name in rows)
+    """Names of rows; those with commas of their own in quotes."""
+    return ", ".join(f'"{name}"' if "," in name else name for name in rows)
 
 
 def _machine(told: Mapping) -> str:
