@@ -275,15 +275,18 @@ def _relative(clause: Clause) -> tuple[str, ...] | None:
 
 def _asked_first(content: tuple[str, ...], is_done: bool) -> Iterator[_Reading]:
     """As "acquired Driftbox", "the boss of Ada", "Ada's boss"."""
-    for start, end in itertools.combinations(range(len(content) + 1), 2):
-        what, named, rest = content[:start], content[start:end], content[end:]
-        if start == 0 and rest and _OWN.search(named[-1]):
-            yield _reading((*named[:-1], _OWN.sub("", named[-1])), rest, "of", False, is_done)
-        if not start or named[0] in _JOINING or (rest and rest[0] not in PREPOSITIONS):
+    for end in range(1, len(content)):
+        owner = content[end - 1]
+        if _OWN.search(owner):
+            yield _reading((*content[: end - 1], _OWN.sub("", owner)), content[end:], "of", False, is_done)
+    for start in range(1, len(content)):
+        joined = content[start - 1] if start > 1 and content[start - 1] in _JOINING else ""
+        if content[start] in _JOINING or not _says(content[0], joined, is_done):
             continue
-        joined = what[-1] if start > 1 and what[-1] in _JOINING else ""
-        if _says(what[0], joined, is_done):
-            yield _reading(named, (*what[: -1 if joined else None], *rest), joined, False, is_done)
+        what = content[: start - 1] if joined else content[:start]
+        for end in range(start + 1, len(content) + 1):
+            if content[end : end + 1] == () or content[end] in PREPOSITIONS:
+                yield _reading(content[start:end], what + content[end:], joined, False, is_done)
 
 
 def _says(word: str, joined: str, is_done: bool) -> bool:
