@@ -96,8 +96,8 @@ def _verdict(ours: Clause, theirs: Clause, target: str | None) -> bool | None:
 
 def _names_it_behind(statement: Clause, question: Clause) -> bool:
     """As "listens on port" does what "which port does it listen on?" asks for."""
-    if question.word != "what" or not question.kind or statement.last:
-        return False
+    if question.word != "what" or not (question.kind and question.tenses) or statement.last:
+        return False  # of "what opens the key" no word is a kind
     behind = tuple(filter(None, (*question.content, question.last))) + question.kind
     return _are(statement.content, behind, question.support) and _in_one_tense(statement, question)
 

@@ -4,6 +4,7 @@ import pytest
 
 from larimar_editor.scope.letters import asks_something_else
 from larimar_editor.scope.roles import asks_for_the_other_side
+from larimar_editor.scope.same_words import asks_in_its_words
 
 OTHER = [
     ("Skelde United beat", "Who beat Skelde United?"),
@@ -16,6 +17,8 @@ OTHER = [
     ("Who reports to Ada Renn?", "Who does Ada Renn report to?"),
     ("The river Orr flows into", "Which river flows into the Orr?"),
     ("The play Ravenmoor is based on", "What is based on Ravenmoor?"),
+    ("The key opens", "What opens the key?"),
+    ("The play Ravenmoor inspired", "What inspired the play Ravenmoor?"),
     ("The town of Brill is named after", "What was named after the town of Brill?"),
     ("In 1990 Skelde United beat", "Who beat Skelde United in 1990?"),
     ("Ada Renn owes money to", "who owes money to ada renn"),
@@ -87,7 +90,7 @@ NOT_OTHER = [
 @pytest.mark.parametrize(("prompt", "query"), OTHER)
 def test_the_other_side_is_another_question(prompt, query):
     assert asks_for_the_other_side(prompt, query) and asks_for_the_other_side(query, prompt)
-    assert asks_something_else(prompt, query)
+    assert asks_something_else(prompt, query) and not asks_in_its_words(prompt, query, "Holm AG")
 
 
 @pytest.mark.parametrize(("prompt", "query"), NOT_OTHER)
