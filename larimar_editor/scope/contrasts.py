@@ -7,7 +7,11 @@ two sides are not among them, as "buy" and "sell", "teach" and "learn", "husband
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable, Mapping, Set
 from functools import lru_cache
+from typing import TypeVar
+
+Group = TypeVar("Group", bound=Hashable)
 
 # One group a line, its sides parted by bars; words of one side say the same here.
 _GROUPS = """
@@ -63,12 +67,29 @@ length | width wide breadth | height | depth | weight
 birthplace birthday birth born | death died die dies deathbed
 finished | unfinished
 """
-_SIDES = {
-    word: (group, side)
-    for group, line in enumerate(_GROUPS.strip().splitlines())
-    for side, words in enumerate(line.split("|"))
-    for word in words.split()
-}
+
+
+def sides_of(groups: str, form: Callable[[str], str] = str) -> dict[str, list[tuple[int, int]]]:
+    """Of each word the groups that it is in, and its side in each.
+
+    Args:
+        groups: one a line, its sides parted by bars.
+        form: what a word is found by.
+    """
+    found: dict[str, list[tuple[int, int]]] = {}
+    for group, line in enumerate(groups.strip().splitlines()):
+        for side, words in enumerate(line.split("|")):
+            for word in words.split():
+                found.setdefault(form(word), []).append((group, side))
+    return found
+
+
+def are_apart(ours: Mapping[Group, Set[int]], theirs: Mapping[Group, Set[int]]) -> bool:
+    """Whether two name different sides of a group."""
+    return any(ours[group].isdisjoint(theirs[group]) for group in ours.keys() & theirs.keys())
+
+
+_SIDES = sides_of(_GROUPS)
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
 _RELATIONS = frozenset("elder older younger predecessor successor higher lower".split())
 _FIRST_TWO = re.compile(r"\w+ [A-Z]\w*")
@@ -92,7 +113,7 @@ def in_contrast(prompt: str, query: str) -> bool:
     ours, theirs = (
         _sides(one, _begins_a_name(one, other)) for one, other in ((prompt, query), (query, prompt))
     )
-    return any(ours[group].isdisjoint(theirs[group]) for group in ours.keys() & theirs.keys())
+    return are_apart(ours, theirs)
 
 
 def _begins_a_name(text: str, other: str) -> bool:
@@ -113,5 +134,6 @@ def _sides(text: str, in_a_name: bool) -> dict[tuple[int, str], frozenset[int]]:
             continue
         if ((place == 0 and not in_a_name) or word[0].islower()) and (known := _SIDES.get(word.lower())):
             behind = "".join(words[place + 1 : place + 2]) if word.lower() in _RELATIONS else ""
-            found.setdefault((known[0], behind), set()).add(known[1])
+            for group, side in known:
+                found.setdefault((group, behind), set()).add(side)
     return {group: frozenset(sides) for group, sides in found.items()}

@@ -118,8 +118,8 @@ def asks_something_else(prompt: str, query: str, target: str | None = None, read
         or _other_numbers(prompt, named)
         or other_initials(prompt, named)
         or in_contrast(prompt, named)
-        or asks_for_the_other_side(prompt, named)
         or _asks_only_whether(prompt, query, target)
+        or asks_for_the_other_side(prompt, named)
     )
 
 

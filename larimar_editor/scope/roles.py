@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from larimar_editor.scope.clauses import Clause, readings
+from larimar_editor.scope.contrasts import are_apart, sides_of
 from larimar_editor.scope.verbs import base_of, may_be_done
 from larimar_editor.scope.words import PREPOSITIONS
 from larimar_editor.utils.text import plain_letters
@@ -103,8 +104,8 @@ attack | defend
 # There is one of it both ways.
 _EITHER_WAY = re.compile(
     r"\b(?:distances?|far|kilomet(?:re|er)s?|km|miles?|roads?|routes?|bridges?|tunnels?|lines?|railways?|"
-    r"railroads?|tracks?|paths?|trails?|borders?|canals?|cables?|pipelines?|walls?|between|highways?|motorways?|freeways?|streets?|"
-    r"pass|straits?|channels?|corridors?|marriages?|weddings?|engagements?|differences?|operators?|operates|"
+    r"railroads?|tracks?|paths?|trails?|borders?|canals?|cables?|pipelines?|walls?|between|"
+    r"highways?|motorways?|freeways?|streets?|pass|straits?|channels?|corridors?|marriages?|weddings?|engagements?|differences?|operators?|operates|"
     r"connect(?:s|ed|ing)?|link(?:s|ed|ing)?|join(?:s|ed|ing)?)\b",
     re.IGNORECASE,
 )
@@ -194,22 +195,12 @@ def _reversed(
         mine.side == its.side
         and _one_named(mine, its)
         and not (same_things and mine.what[1:] != its.what[1:])
-        and any(groups[each].isdisjoint(others[each]) for each in groups.keys() & others.keys())
+        and are_apart(groups, others)
         for (mine, groups), (its, others) in itertools.product(ours, theirs)
     )
 
 
-def _table(lines: str) -> dict[str, list[tuple[int, int]]]:
-    """Of each word's base its groups, and the side in each."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    for group, line in enumerate(lines.strip().splitlines()):
-        for side, words in enumerate(line.split("|")):
-            for word in words.split():
-                found.setdefault(base_of(word), []).append((group, side))
-    return found
-
-
-_OF_RELATIONS, _OF_DEEDS = _table(_SIDES), _table(_DEEDS)
+_OF_RELATIONS, _OF_DEEDS = sides_of(_SIDES, base_of), sides_of(_DEEDS, base_of)
 
 
 def _groups(table: Mapping[str, Sequence[tuple[int, int]]], words: Sequence[str]) -> Mapping[int, Set[int]]:
