@@ -38,6 +38,7 @@ def start(
         raise ValueError("optimisation.keep takes a mean with the start, which start: regression trains")
     if settings.start == "trained":
         there = LarimarConfig.from_pretrained(checkpoint_folder(str(settings.checkpoint)))
+        # Before its weights are read, which such settings may not fit; for other starts once they are made.
         check_projection(settings, there.to_dict() | dict(settings.model))
         changed: dict[str, Any] = {"base_model_name_or_path": settings.decoder} | dict(settings.model)
         return LarimarForCausalLM.from_pretrained(
